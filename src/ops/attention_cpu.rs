@@ -1,0 +1,362 @@
+//! The fused form of [`super::attention`] on the CPU: no padding, no masks, no copies for the heads.
+//!
+//! A task is one head of one span. It reads the rows of its span in place, and no two tasks write the same element,
+//! so results do not depend on the number of threads. By [`super::kernel`] a query's output depends on its row and on
+//! the keys it sees alone, bit for bit: on a batch as alone, with cached keys as in the full pass.
+//!
+//! The backward pass computes the weights again instead of keeping them: with s and p the scores and weights of a
+//! head, p' the weights after dropout and o the output,
+//! dv = p'ᵀ do, dp' = do vᵀ, ds = p' ∘ dp' − p · Σ_keys(p' ∘ dp'), dq = ds k / √d_k, dk = dsᵀ q / √d_k.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use candle_core::{CpuStorage, CustomOp3, Device, Layout, Shape, Tensor};
+use rayon::prelude::*;
+
+use super::attention::{dropout_index, scale};
+use super::dropout::Dropout;
+use super::kernel::{Matrix, Output, dots, filled, matmul};
+use super::lanes::LANES;
+use super::rows::{Rows, in_rows, rows};
+use super::simd::{exp, max, simd, sum, sum2};
+use super::spans::{Spans, Visible};
+use crate::Result;
+
+/// Multiply-adds below which a second thread costs more than it saves.
+const SERIAL: usize = 1 << 19;
+
+/// With a causal mask, rows that are multiplied together: the hidden keys after the last one's are left out.
+const CAUSAL_ROWS: usize = 16;
+
+/// Attention as one operation of the graph.
+pub(super) struct Fused {
+    pub spans: Arc<Spans>,
+    pub n_heads: usize,
+    pub dropout: Option<Dropout>,
+}
+
+/// One head of one span.
+struct Head {
+    visible: Visible,
+    /// The first query row, the first key row, and the first column.
+    q: usize,
+    k: usize,
+    col: usize,
+    /// d_k, the columns of the head.
+    width: usize,
+    index: usize,
+}
+
+/// Memory of a task, kept for the next one.
+#[derive(Default)]
+struct Scratch {
+    weights: Vec<f32>,
+    dropped: Vec<f32>,
+    grad: Vec<f32>,
+}
+
+impl CustomOp3 for Fused {
+    fn name(&self) -> &'static str {
+        "attention"
+    }
+
+    fn cpu_fwd(
+        &self,
+        q: &CpuStorage,
+        q_layout: &Layout,
+        k: &CpuStorage,
+        k_layout: &Layout,
+        v: &CpuStorage,
+        v_layout: &Layout,
+    ) -> candle_core::Result<(CpuStorage, Shape)> {
+        let (n, d) = q_layout.shape().dims2()?;
+        let out = self.forward(rows(q, q_layout)?, rows(k, k_layout)?, rows(v, v_layout)?, n, d);
+        Ok((CpuStorage::F32(out), (n, d).into()))
+    }
+
+    fn bwd(
+        &self,
+        q: &Tensor,
+        k: &Tensor,
+        v: &Tensor,
+        _out: &Tensor,
+        grad: &Tensor,
+    ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        let ((n_q, d), (n_k, _)) = (q.dims2()?, k.dims2()?);
+        let grad = in_rows(grad)?;
+        let (q, k, v, grad) = (Rows::of(q)?, Rows::of(k)?, Rows::of(v)?, Rows::of(&grad)?);
+        let grads = self.backward([q.matrix()?, k.matrix()?, v.matrix()?, grad.matrix()?], n_q, n_k, d);
+        let [dq, dk, dv] = grads;
+        let tensor =
+            |grad, n| Ok::<_, candle_core::Error>(Some(Tensor::from_vec(grad, (n, d), &Device::Cpu)?));
+        Ok((tensor(dq, n_q)?, tensor(dk, n_k)?, tensor(dv, n_k)?))
+    }
+}
+
+impl Fused {
+    /// q [n_q, d], k and v [n_k, d] → [n_q, d].
+    fn forward(&self, q: Matrix<'_>, k: Matrix<'_>, v: Matrix<'_>, n_q: usize, d: usize) -> Vec<f32> {
+        let fill = |out: Output<'_>| {
+            zero_gaps(out, self.spans.spans().iter().map(|span| &span.q), n_q, d);
+            self.for_each_head(d, |head, scratch| {
+                head.weights(q, k, &mut scratch.weights);
+                if let Some(dropout) = self.dropout {
+                    head.drop(dropout, self.n_heads, &mut scratch.weights);
+                }
+                // SAFETY: this task alone writes these rows and columns.
+                unsafe { head.times_keys(&scratch.weights, v, out) };
+            });
+        };
+        // SAFETY: every row is in a span, and written by its heads, or in a gap.
+        unsafe { filled(n_q * d, |out| fill(Output::new(out, d))) }
+    }
+
+    /// The gradients of q, k and v for q, k, v and the gradient of the output.
+    fn backward(&self, inputs: [Matrix<'_>; 4], n_q: usize, n_k: usize, d: usize) -> [Vec<f32>; 3] {
+        let fill = |dq: Output<'_>, dk: Output<'_>, dv: Output<'_>| {
+            zero_gaps(dq, self.spans.spans().iter().map(|span| &span.q), n_q, d);
+            for out in [dk, dv] {
+                zero_gaps(out, self.spans.spans().iter().map(|span| &span.k), n_k, d);
+            }
+            self.for_each_head(d, |head, scratch| {
+                // SAFETY: this task alone writes the rows and columns of its head.
+                unsafe { self.head_backward(head, inputs, scratch, dq, dk, dv) }
+            });
+        };
+        let (mut dk, mut dv) = (Vec::new(), Vec::new());
+        // SAFETY: every row of the three is in a span, and written by its heads, or in a gap.
+        let dq = unsafe {
+            filled(n_q * d, |dq| {
+                dk = filled(n_k * d, |dk| {
+                    dv = filled(n_k * d, |dv| {
+                        fill(Output::new(dq, d), Output::new(dk, d), Output::new(dv, d))
+                    });
+                });
+            })
+        };
+        [dq, dk, dv]
+    }
+
+    /// One head's part of [`Self::backward`]: the equations at the top of this file, in their order.
+    ///
+    /// # Safety
+    /// No other task may write the rows and columns of this head.
+    unsafe fn head_backward(
+        &self,
+        head: &Head,
+        [q, k, v, grad]: [Matrix<'_>; 4],
+        scratch: &mut Scratch,
+        dq: Output<'_>,
+        dk: Output<'_>,
+        dv: Output<'_>,
+    ) {
+        let Scratch { weights, dropped, grad: ds } = scratch;
+        head.weights(q, k, weights);
+        if let Some(dropout) = self.dropout {
+            dropped.clear();
+            dropped.extend_from_slice(&weights[..head.len()]);
+            head.drop(dropout, self.n_heads, dropped);
+        }
+        let dropped: &[f32] = if self.dropout.is_some() { dropped } else { weights };
+        // SAFETY: as the caller's.
+        unsafe { head.transposed_times_queries(dropped, grad, dv) };
+        head.dots(grad, v, ds);
+        let scale = scale(head.width) as f32;
+        softmax_backward(
+            &weights[..head.len()],
+            dropped,
+            &mut ds[..head.len()],
+            head.pitch(),
+            head.visible,
+            scale,
+        );
+        // SAFETY: as the caller's.
+        unsafe {
+            head.times_keys(ds, k, dq);
+            head.transposed_times_queries(ds, q, dk);
+        }
+    }
+
+    /// `work` on every head of every span, on all threads if it is worth it.
+    fn for_each_head(&self, d: usize, work: impl Fn(&Head, &mut Scratch) + Sync) {
+        let (spans, n_heads) = (self.spans.spans(), self.n_heads);
+        let head = |task: usize| head(&self.spans, task / n_heads, task % n_heads, d / n_heads);
+        let tasks = spans.len() * n_heads;
+        let products: usize = spans.iter().map(|span| span.q.len() * span.k.len() * d).sum();
+        if products < SERIAL {
+            let mut scratch = Scratch::default();
+            (0..tasks).for_each(|task| work(&head(task), &mut scratch));
+        } else {
+            let tasks = (0..tasks).into_par_iter();
+            tasks.for_each_init(Scratch::default, |scratch, task| work(&head(task), scratch));
+        }
+    }
+}
+
+fn head(spans: &Spans, span: usize, index: usize, width: usize) -> Head {
+    let span = &spans.spans()[span];
+    Head { visible: spans.visible(span), q: span.q.start, k: span.k.start, col: index * width, width, index }
+}
+
+impl Head {
+    /// Floats from one row of weights to the next: whole registers.
+    fn pitch(&self) -> usize {
+        self.visible.cols.next_multiple_of(LANES).max(LANES)
+    }
+
+    /// Floats of the weights of all queries.
+    fn len(&self) -> usize {
+        self.visible.rows * self.pitch()
+    }
+
+    /// out[i, j] = a_i · b_j for the queries i and the keys j that they see.
+    fn dots(&self, a: Matrix<'_>, b: Matrix<'_>, out: &mut Vec<f32>) {
+        if out.len() < self.len() {
+            out.resize(self.len(), 0.0);
+        }
+        let (a, b) = (a.from(self.q, self.col), b.from(self.k, self.col));
+        dots(self.visible, self.width, a, b, out, self.pitch());
+    }
+
+    /// softmax(q kᵀ / √d_k), zero after the keys that a query sees.
+    fn weights(&self, q: Matrix<'_>, k: Matrix<'_>, out: &mut Vec<f32>) {
+        self.dots(q, k, out);
+        softmax(&mut out[..self.len()], self.pitch(), self.visible, scale(self.width) as f32);
+    }
+
+    /// Dropout on the weights.
+    fn drop(&self, dropout: Dropout, n_heads: usize, weights: &mut [f32]) {
+        for (query, row) in weights.chunks_exact_mut(self.pitch()).take(self.visible.rows).enumerate() {
+            let start = dropout_index(n_heads, self.index, self.q + query, 0);
+            drop_row(row, dropout.key, start, dropout.threshold(), dropout.scale());
+        }
+    }
+
+    /// The queries' rows of `out` = weights · x, with x by keys.
+    ///
+    /// # Safety
+    /// No other task may touch these rows and columns of `out`.
+    unsafe fn times_keys(&self, weights: &[f32], x: Matrix<'_>, out: Output<'_>) {
+        let weights = Matrix::rows(weights, self.pitch());
+        let x = x.from(self.k, self.col);
+        for rows in self.blocks(self.visible.rows) {
+            let size = (rows.len(), self.width, self.visible.of(rows.end - 1));
+            let out = out.from(self.q + rows.start, self.col);
+            // SAFETY: as the caller's.
+            unsafe { matmul(size, weights.from(rows.start, 0), x, None, out) };
+        }
+    }
+
+    /// The keys' rows of `out` = weightsᵀ · x, with x by queries.
+    ///
+    /// # Safety
+    /// No other task may touch these rows and columns of `out`.
+    unsafe fn transposed_times_queries(&self, weights: &[f32], x: Matrix<'_>, out: Output<'_>) {
+        let weights = Matrix::rows(weights, self.pitch()).transposed();
+        for keys in self.blocks(self.visible.cols) {
+            let first = self.visible.first_row(keys.start).min(self.visible.rows);
+            let size = (keys.len(), self.width, self.visible.rows - first);
+            let x = x.from(self.q + first, self.col);
+            let out = out.from(self.k + keys.start, self.col);
+            // SAFETY: as the caller's.
+            unsafe { matmul(size, weights.from(keys.start, first), x, None, out) };
+        }
+    }
+
+    /// `count` rows in blocks: all at once, or a few at a time where that leaves out hidden keys.
+    fn blocks(&self, count: usize) -> impl Iterator<Item = Range<usize>> {
+        let step = if self.visible.causal { CAUSAL_ROWS } else { count.max(1) };
+        (0..count).step_by(step).map(move |start| start..(start + step).min(count))
+    }
+}
+
+/// Zeros in the rows of `out` [n, d] that no range holds.
+fn zero_gaps<'a>(out: Output<'_>, ranges: impl Iterator<Item = &'a Range<usize>>, n: usize, d: usize) {
+    let mut free = 0;
+    for range in ranges.cloned().chain([n..n]) {
+        // SAFETY: tasks begin after this, and ranges do not overlap.
+        unsafe { out.from(free, 0).zero(range.start - free, d) };
+        free = range.end;
+    }
+}
+
+/// The weights [h, q_len, k_len] of each span.
+pub(super) fn weights(
+    q: Matrix<'_>,
+    k: Matrix<'_>,
+    d: usize,
+    spans: &Spans,
+    n_heads: usize,
+) -> Result<Vec<Tensor>> {
+    let mut weights = Vec::new();
+    let mut of_span = |index: usize| {
+        let span = &spans.spans()[index];
+        let shape = (n_heads, span.q.len(), span.k.len());
+        let mut all: Vec<f32> = Vec::with_capacity(shape.0 * shape.1 * shape.2);
+        for head in (0..n_heads).map(|i| head(spans, index, i, d / n_heads)) {
+            head.weights(q, k, &mut weights);
+            weights[..head.len()].chunks_exact(head.pitch()).for_each(|row| all.extend(&row[..shape.2]));
+        }
+        Ok(Tensor::from_vec(all, shape, &Device::Cpu)?)
+    };
+    (0..spans.spans().len()).map(&mut of_span).collect()
+}
+
+simd! {
+    /// softmax(scores · scale) in place, over the keys that each query sees; zeros after them.
+    fn softmax(scores: &mut [f32], pitch: usize, visible: Visible, scale: f32) {
+        for (query, row) in scores.chunks_exact_mut(pitch).enumerate() {
+            let seen = visible.of(query);
+            let Some(&first) = row[..seen].first() else {
+                row.fill(0.0);
+                continue;
+            };
+            // Whole vectors, so that the loops have no rest. Not filled with -∞: results that underflow are slow.
+            let (row, hidden) = row.split_at_mut(seen.next_multiple_of(LANES));
+            hidden.fill(0.0);
+            row[seen..].fill(first);
+            let largest = max(row);
+            for x in row.as_chunks_mut::<LANES>().0 {
+                for x in x {
+                    *x = exp((*x - largest) * scale);
+                }
+            }
+            row[seen..].fill(0.0);
+            let factor = 1.0 / sum(row, |x| x);
+            for x in row.as_chunks_mut::<LANES>().0 {
+                for x in x {
+                    *x *= factor;
+                }
+            }
+        }
+    }
+}
+
+simd! {
+    /// grad = (p' ∘ grad − p · Σ(p' ∘ grad)) · scale in place, by rows; zeros after the keys that a query sees.
+    fn softmax_backward(p: &[f32], dropped: &[f32], grad: &mut [f32], pitch: usize, visible: Visible, scale: f32) {
+        for (query, grad) in grad.chunks_exact_mut(pitch).enumerate() {
+            let seen = visible.of(query);
+            grad[seen..].fill(0.0);
+            let live = query * pitch..query * pitch + seen.next_multiple_of(LANES);
+            let (p, dropped, grad) = (&p[live.clone()], &dropped[live.clone()], &mut grad[..live.len()]);
+            let total = sum2(dropped, grad, |p, grad| p * grad);
+            for ((grad, &p), &dropped) in grad.iter_mut().zip(p).zip(dropped) {
+                *grad = (dropped * *grad - p * total) * scale;
+            }
+        }
+    }
+}
+
+simd! {
+    /// Dropout on a row of even length whose mask begins at the even index `start`.
+    fn drop_row(row: &mut [f32], key: u64, start: u64, threshold: u32, scale: f32) {
+        for (pair, x) in row.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            // Two elements share a hash, as in `kept`.
+            let bits = crate::rng::hash(key, start / 2 + pair as u64);
+            x[0] = if bits as u32 >= threshold { x[0] * scale } else { 0.0 };
+            x[1] = if (bits >> 32) as u32 >= threshold { x[1] * scale } else { 0.0 };
+        }
+    }
+}

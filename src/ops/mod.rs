@@ -1,0 +1,37 @@
+//! One operation per file: the formula as ordinary tensor operations (`*_plain`, the specification, runs on
+//! every device), the fused form for the CPU with its backward pass, and the test that compares the two.
+//!
+//! Activations are `[n, d]`: the rows of a batch's real tokens one after the other, without padding.
+
+mod activation;
+mod adam;
+mod attention;
+mod attention_cpu;
+#[cfg(test)]
+pub(crate) mod check;
+mod cpu;
+mod cross_entropy;
+mod dropout;
+mod grad_norm;
+mod kernel;
+mod lanes;
+mod layer_norm;
+mod linear;
+mod log_softmax;
+mod matmul;
+mod packed;
+mod rows;
+mod simd;
+mod spans;
+
+pub use activation::{activation, activation_plain};
+pub use adam::{AdamOptions, adam_step, adam_step_plain};
+pub use attention::*;
+pub use cross_entropy::{Loss, cross_entropy, cross_entropy_plain, smoothed_targets};
+pub use dropout::{Dropout, dropout, dropout_plain, kept};
+pub use grad_norm::{grad_norm, grad_norm_plain};
+pub use layer_norm::{layer_norm, layer_norm_plain};
+pub use linear::{linear, linear_plain};
+pub use log_softmax::*;
+pub use packed::PackedLinear;
+pub use spans::*;
