@@ -1,0 +1,122 @@
+//! Token embeddings and positional encoding (sections 3.4 and 3.5).
+
+use super::pass::Pass;
+use crate::config::{Config, Positions};
+use crate::error::{Error, Result};
+use candle_core::{Device, Tensor};
+
+/// PE(pos, 2i) = sin(pos / 10000^(2i/d)) and PE(pos, 2i+1) = cos(the same), as a table [n_positions, d].
+/// `Halves` has the same columns, all sines first.
+pub fn positional_encoding(
+    n_positions: usize,
+    d: usize,
+    layout: Positions,
+    device: &Device,
+) -> Result<Tensor> {
+    let mut table = vec![0f32; n_positions * d];
+    for (pos, row) in table.chunks_exact_mut(d.max(1)).enumerate() {
+        for i in 0..d / 2 {
+            let angle = pos as f64 / 10_000f64.powf(2.0 * i as f64 / d as f64);
+            let (sin_at, cos_at) = match layout {
+                Positions::Interleaved => (2 * i, 2 * i + 1),
+                Positions::Halves => (i, d / 2 + i),
+            };
+            row[sin_at] = angle.sin() as f32;
+            row[cos_at] = angle.cos() as f32;
+        }
+    }
+    Ok(Tensor::from_vec(table, (n_positions, d), device)?)
+}
+
+/// x = dropout(E[id] · √d + PE(pos))
+#[derive(Debug)]
+pub struct Embedding {
+    weight: Tensor,
+    positions: Tensor,
+    scale: f64,
+    dropout: f32,
+}
+
+impl Embedding {
+    /// An embedding of `weight` [v, d] over the positional encoding `positions` [n_positions, d].
+    pub fn new(config: &Config, weight: Tensor, positions: Tensor) -> Self {
+        let scale = if config.scale_embedding { (config.d_model as f64).sqrt() } else { 1.0 };
+        Embedding { weight, positions, scale, dropout: config.dropout.residual }
+    }
+
+    /// Rows [n, d] of the tokens `ids`, row i at position `positions[i]` of its sentence.
+    pub fn forward(&self, ids: &[u32], positions: &[u32], pass: &mut Pass) -> Result<Tensor> {
+        let ((vocab, _), (limit, _)) = (self.weight.dims2()?, self.positions.dims2()?);
+        if let Some(id) = ids.iter().find(|&&id| id as usize >= vocab) {
+            return Err(Error::Data(format!(
+                "token id {id} lies outside the embedding of {vocab} rows: tokenizer and weights do not belong together"
+            )));
+        }
+        if let Some(position) = positions.iter().find(|&&position| position as usize >= limit) {
+            return Err(Error::Data(format!(
+                "position {position} lies outside the model's {limit} positions: the sentence is too long for it"
+            )));
+        }
+        let device = self.weight.device();
+        let tokens = self.weight.index_select(&Tensor::new(ids, device)?, 0)?;
+        let positions = self.positions.index_select(&Tensor::new(positions, device)?, 0)?;
+        pass.dropout(((tokens * self.scale)? + positions)?, self.dropout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(n: usize, d: usize, layout: Positions) -> Vec<Vec<f32>> {
+        positional_encoding(n, d, layout, &Device::Cpu).unwrap().to_vec2().unwrap()
+    }
+
+    /// d = 4: frequencies 1 and 1/100. sin 1 = 0.841471, cos 1 = 0.540302, sin 0.01 = 0.0099998, cos 0.01 = 0.99995.
+    #[test]
+    fn positional_encoding_by_hand() {
+        let rows = table(2, 4, Positions::Interleaved);
+        assert_eq!(rows[0], [0.0, 1.0, 0.0, 1.0]);
+        for (found, expected) in rows[1].iter().zip([0.841_471, 0.540_302, 0.009_999_8, 0.999_95]) {
+            assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+        }
+    }
+
+    #[test]
+    fn halves_are_the_same_columns_permuted() {
+        let (interleaved, halves) = (table(50, 6, Positions::Interleaved), table(50, 6, Positions::Halves));
+        for (a, b) in interleaved.iter().zip(&halves) {
+            assert_eq!(*b, [a[0], a[2], a[4], a[1], a[3], a[5]]);
+        }
+    }
+
+    /// PE(pos + δ) is PE(pos) with each (sin, cos) pair turned by the angle δ / 10000^(2i/d).
+    #[test]
+    fn an_offset_is_a_rotation() {
+        let (d, delta) = (8, 7);
+        let rows = table(40, d, Positions::Interleaved);
+        for pos in 0..33 {
+            for i in 0..d / 2 {
+                let angle = delta as f64 / 10_000f64.powf(2.0 * i as f64 / d as f64);
+                let (sin, cos) = (f64::from(rows[pos][2 * i]), f64::from(rows[pos][2 * i + 1]));
+                let turned = sin * angle.cos() + cos * angle.sin();
+                assert!((turned - f64::from(rows[pos + delta][2 * i])).abs() < 1e-6);
+            }
+        }
+    }
+
+    /// E[1] · √4 + PE(1) with E[1] = (1, 2, 3, 4).
+    #[test]
+    fn embedding_is_scaled_and_shifted_by_position() {
+        let config = Config { d_model: 4, ..Config::new(crate::config::Preset::Tiny, 4) };
+        let weight = Tensor::new(&[[0f32; 4], [1., 2., 3., 4.]], &Device::Cpu).unwrap();
+        let positions = positional_encoding(8, 4, Positions::Halves, &Device::Cpu).unwrap();
+        let embedding = Embedding::new(&config, weight, positions);
+        let row = embedding.forward(&[1], &[1], &mut Pass::inference()).unwrap().to_vec2::<f32>().unwrap();
+        for (found, expected) in row[0].iter().zip([2.841_471, 4.009_999_8, 6.540_302, 8.999_95]) {
+            assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+        }
+        let error = embedding.forward(&[2], &[0], &mut Pass::inference()).unwrap_err().to_string();
+        assert!(error.contains("token id 2 lies outside the embedding of 2 rows"), "{error}");
+    }
+}

@@ -1,0 +1,65 @@
+//! The encoder: N layers of self-attention and feed-forward (section 3.1, left half of Figure 1).
+
+use super::attention::MultiHeadAttention;
+use super::feed_forward::FeedForward;
+use super::layers::Layers;
+use super::pass::Pass;
+use super::sublayer::Residual;
+use super::trace::Kind;
+use crate::error::Result;
+use crate::ops::Spans;
+use candle_core::Tensor;
+use std::sync::Arc;
+
+/// LN ∘ (I + FFN) ∘ LN ∘ (I + MultiHead)
+#[derive(Debug)]
+struct EncoderLayer {
+    self_attn: MultiHeadAttention,
+    self_attn_residual: Residual,
+    feed_forward: FeedForward,
+    final_residual: Residual,
+}
+
+impl EncoderLayer {
+    fn new(layers: &Layers, name: &str) -> Result<Self> {
+        let heads = layers.config.encoder.heads;
+        Ok(EncoderLayer {
+            self_attn: MultiHeadAttention::new(
+                layers,
+                &format!("{name}.self_attn"),
+                heads,
+                Kind::EncoderSelf,
+            )?,
+            self_attn_residual: Residual::new(layers, &format!("{name}.self_attn_layer_norm"))?,
+            feed_forward: FeedForward::new(layers, name)?,
+            final_residual: Residual::new(layers, &format!("{name}.final_layer_norm"))?,
+        })
+    }
+
+    fn forward(&self, x: &Tensor, spans: &Arc<Spans>, pass: &mut Pass) -> Result<Tensor> {
+        let sublayer = self.self_attn.forward(x, &self.self_attn.keys_values(x)?, spans, pass)?;
+        let x = self.self_attn_residual.forward(x, sublayer, pass)?;
+        let sublayer = self.feed_forward.forward(&x, pass)?;
+        self.final_residual.forward(&x, sublayer, pass)
+    }
+}
+
+/// The stack of layers.
+#[derive(Debug)]
+pub struct Encoder {
+    layers: Vec<EncoderLayer>,
+}
+
+impl Encoder {
+    /// The encoder of a checkpoint.
+    pub(super) fn new(layers: &Layers) -> Result<Self> {
+        let layer = |i| EncoderLayer::new(layers, &format!("model.encoder.layers.{i}"));
+        Ok(Encoder { layers: (0..layers.config.encoder.layers).map(layer).collect::<Result<_>>()? })
+    }
+
+    /// Embedded source rows x [n, d] of sentences of `lengths` → memory [n, d]
+    pub fn forward(&self, x: Tensor, lengths: &[usize], pass: &mut Pass) -> Result<Tensor> {
+        let spans = Arc::new(Spans::self_attention(lengths, false));
+        self.layers.iter().try_fold(x, |x, layer| layer.forward(&x, &spans, pass))
+    }
+}

@@ -1,0 +1,28 @@
+//! Hands out the tensors of a checkpoint by name while a model is put together.
+
+use super::linear::{self, Linear};
+use super::parameters::Weights;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use candle_core::Tensor;
+
+/// Weights, and how the linear layers shall hold them.
+pub(super) struct Layers<'a> {
+    pub config: &'a Config,
+    pub weights: &'a Weights,
+    pub kind: linear::Kind,
+}
+
+impl Layers<'_> {
+    /// The tensor `name`.
+    pub fn tensor(&self, name: &str) -> Result<Tensor> {
+        let tensor = self.weights.get(name);
+        tensor.cloned().ok_or_else(|| Error::Config(format!("{name} is missing")))
+    }
+
+    /// The linear layer of `name.weight` and `name.bias`.
+    pub fn linear(&self, name: &str) -> Result<Linear> {
+        let bias = self.tensor(&format!("{name}.bias"))?;
+        Linear::new(self.tensor(&format!("{name}.weight"))?, Some(bias), self.kind)
+    }
+}

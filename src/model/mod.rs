@@ -1,0 +1,124 @@
+//! The Transformer of Figure 1, one box per file.
+//!
+//! Activations are rows [n, d] of real tokens, the sentences of a batch one after the other with their lengths beside
+//! them; nothing is padded, so nothing but attention needs to know where a sentence ends, and there the padding masks of
+//! section 3.2.3 become ranges of rows ([`crate::ops::Spans`]).
+
+pub mod attention;
+pub mod decoder;
+pub mod embedding;
+pub mod encoder;
+pub mod feed_forward;
+mod layers;
+pub mod linear;
+pub mod parameters;
+pub mod pass;
+pub mod sublayer;
+pub mod trace;
+
+use crate::config::{Config, Tie};
+use crate::error::Result;
+use candle_core::{Device, Tensor};
+use decoder::{Decoder, DecoderState};
+use embedding::{Embedding, positional_encoding};
+use encoder::Encoder;
+use layers::Layers;
+use linear::Linear;
+use parameters::{DECODER_EMBEDDING, ENCODER_EMBEDDING, LM_HEAD, LOGITS_BIAS, SHARED_EMBEDDING, Weights};
+pub use pass::Pass;
+
+/// What the encoder makes of a batch of sources.
+#[derive(Debug)]
+pub struct Memory {
+    /// [n_src, d]
+    pub rows: Tensor,
+    /// The sentences' lengths; their sum is n_src.
+    pub lengths: Vec<usize>,
+}
+
+/// The model.
+#[derive(Debug)]
+pub struct Transformer {
+    config: Config,
+    device: Device,
+    src_embedding: Embedding,
+    tgt_embedding: Embedding,
+    encoder: Encoder,
+    decoder: Decoder,
+    output: Linear,
+}
+
+impl Transformer {
+    /// Puts a model together. `weights` must be what [`parameters::parameters`] lists; all differences are named.
+    pub fn new(config: &Config, weights: &Weights, kind: linear::Kind) -> Result<Self> {
+        config.check()?;
+        parameters::check(config, weights)?;
+        let layers = Layers { config, weights, kind };
+        let (src, tgt, head) = match config.tie {
+            Tie::All => (SHARED_EMBEDDING, SHARED_EMBEDDING, SHARED_EMBEDDING),
+            Tie::Decoder => (ENCODER_EMBEDDING, DECODER_EMBEDDING, DECODER_EMBEDDING),
+            Tie::None => (ENCODER_EMBEDDING, DECODER_EMBEDDING, LM_HEAD),
+        };
+        let head = layers.tensor(head)?;
+        let device = head.device().clone();
+        let bias = weights.get(LOGITS_BIAS).map(|bias| bias.flatten_all()).transpose()?;
+        let positions = positional_encoding(config.max_positions, config.d_model, config.positions, &device)?;
+        Ok(Transformer {
+            src_embedding: Embedding::new(config, layers.tensor(src)?, positions.clone()),
+            tgt_embedding: Embedding::new(config, layers.tensor(tgt)?, positions),
+            encoder: Encoder::new(&layers)?,
+            decoder: Decoder::new(&layers)?,
+            output: Linear::new(head, bias, kind)?,
+            config: config.clone(),
+            device,
+        })
+    }
+
+    /// The model's shape.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Where it computes.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Source ids of sentences of `lengths` (pieces and EOS), one after the other → memory
+    pub fn encode(&self, src: &[u32], lengths: &[usize], pass: &mut Pass) -> Result<Memory> {
+        let x = self.src_embedding.forward(src, &positions(lengths), pass)?;
+        Ok(Memory { rows: self.encoder.forward(x, lengths, pass)?, lengths: lengths.to_vec() })
+    }
+
+    /// tgt_in ids of sentences of `lengths` (BOS and pieces), one after the other → logits [n, v]: row i of a sentence
+    /// is about its token i + 1.
+    pub fn decode(
+        &self,
+        tgt_in: &[u32],
+        lengths: &[usize],
+        memory: &Memory,
+        pass: &mut Pass,
+    ) -> Result<Tensor> {
+        let x = self.tgt_embedding.forward(tgt_in, &positions(lengths), pass)?;
+        let x = self.decoder.forward(x, lengths, &memory.rows, &memory.lengths, pass)?;
+        self.output.forward(&x)
+    }
+
+    /// The state of incremental decoding before its first step.
+    pub fn start(&self, memory: &Memory) -> Result<DecoderState> {
+        self.decoder.start(&memory.rows, &memory.lengths)
+    }
+
+    /// Feeds one token to every row of `state` → logits [rows, v] of the next
+    pub fn step(&self, tokens: &[u32], state: &mut DecoderState) -> Result<Tensor> {
+        let position = vec![state.past_length() as u32; tokens.len()];
+        let x = self.tgt_embedding.forward(tokens, &position, &mut Pass::inference())?;
+        let x = self.decoder.step(x, state)?;
+        self.output.forward(&x)
+    }
+}
+
+/// 0, 1, 2, ... within each sentence.
+fn positions(lengths: &[usize]) -> Vec<u32> {
+    lengths.iter().flat_map(|&length| 0..length as u32).collect()
+}
