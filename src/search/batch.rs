@@ -1,0 +1,143 @@
+//! Many searches over one scorer: every step is one call for the rows of all sentences, and a sentence that has
+//! finished leaves.
+//!
+//! A search sees only the rows of its own sentence, so its result cannot depend on the others.
+
+use crate::error::{Error, Result};
+use crate::search::{Hypothesis, Like, Options, Outcome, Scorer, Trace};
+
+/// The search for one sentence. It starts with one row.
+pub(super) trait Search {
+    /// Takes the log-probabilities of the sentence's rows and pushes the rows that go on as (continued row,
+    /// token); pushing none ends the search.
+    fn advance(&mut self, log_probs: &[f32], next: &mut Vec<(usize, u32)>) -> Result<()>;
+
+    /// What was found, and the record of the search if one was made.
+    fn finish(self) -> (Vec<Hypothesis>, Option<Trace>);
+}
+
+/// Refuses settings that do not fit the batch or the scorer.
+pub(super) fn check<S: Scorer>(
+    scorer: &S,
+    src: &[Vec<u32>],
+    max_length: &[usize],
+    options: &Options,
+) -> Result<()> {
+    options.check(scorer.vocab_size())?;
+    if src.len() != max_length.len() {
+        let (sentences, limits) = (src.len(), max_length.len());
+        return Err(Error::Config(format!(
+            "{sentences} sentences came with {limits} step limits: expected one each"
+        )));
+    }
+    match max_length.iter().position(|&limit| limit == 0) {
+        Some(sentence) => Err(Error::Config(format!(
+            "step limit 0 for sentence {} of the batch: expected at least 1, the step that gives the end mark",
+            sentence + 1
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Runs one search per sentence of `src` to its end.
+pub(super) fn run<S: Scorer, T: Search>(
+    scorer: &S,
+    src: &[Vec<u32>],
+    options: &Options,
+    mut searches: Vec<T>,
+    traces: Option<&mut Vec<Trace>>,
+) -> Result<Vec<Outcome>> {
+    let mut failures: Vec<Option<Error>> = src.iter().map(|_| None).collect();
+    if !src.is_empty() {
+        run_steps(scorer, src, options, &mut searches, &mut failures)?;
+    }
+    let mut recorded = Vec::new();
+    let mut outcomes = Vec::with_capacity(src.len());
+    for (search, failure) in searches.into_iter().zip(failures) {
+        let (hypotheses, trace) = search.finish();
+        recorded.extend(trace);
+        outcomes.push(failure.map_or(Ok(hypotheses), Err));
+    }
+    if let Some(traces) = traces {
+        *traces = recorded;
+    }
+    Ok(outcomes)
+}
+
+fn run_steps<S: Scorer, T: Search>(
+    scorer: &S,
+    src: &[Vec<u32>],
+    options: &Options,
+    searches: &mut [T],
+    failures: &mut [Option<Error>],
+) -> Result<()> {
+    let vocab_size = scorer.vocab_size();
+    let mut state = scorer.start(src)?;
+    let mut tokens = vec![options.bos; src.len()];
+    // Sentence and number of rows of all that are still running, in the order of the rows.
+    let mut running: Vec<(usize, usize)> = (0..src.len()).map(|sentence| (sentence, 1)).collect();
+    let (mut rows, mut next, mut still_running) = (Vec::new(), Vec::new(), Vec::new());
+    let mut at_start = true;
+    while !running.is_empty() {
+        let mut log_probs = step(scorer, &mut state, &tokens)?;
+        log_probs.chunks_exact_mut(vocab_size).for_each(|row| exclude(row, options, at_start));
+        at_start = false;
+        let n_rows = tokens.len();
+        rows.clear();
+        tokens.clear();
+        still_running.clear();
+        let mut first = 0;
+        for &(sentence, n) in &running {
+            let own = &log_probs[first * vocab_size..(first + n) * vocab_size];
+            next.clear();
+            if let Err(error) = searches[sentence].advance(own, &mut next) {
+                failures[sentence] = Some(error);
+                next.clear();
+            }
+            rows.extend(next.iter().map(|&(row, _)| first + row));
+            tokens.extend(next.iter().map(|&(_, token)| token));
+            if !next.is_empty() {
+                still_running.push((sentence, next.len()));
+            }
+            first += n;
+        }
+        std::mem::swap(&mut running, &mut still_running);
+        let moved = rows.len() != n_rows || rows.iter().enumerate().any(|(new, &old)| new != old);
+        if moved && !running.is_empty() {
+            scorer.reorder(&mut state, &rows)?;
+        }
+    }
+    Ok(())
+}
+
+/// One step of the scorer, the size of its answer checked.
+fn step<S: Scorer>(scorer: &S, state: &mut S::State, tokens: &[u32]) -> Result<Vec<f32>> {
+    let log_probs = scorer.step(state, tokens)?;
+    let (rows, vocab_size, found) = (tokens.len(), scorer.vocab_size(), log_probs.len());
+    if found == rows * vocab_size {
+        return Ok(log_probs);
+    }
+    Err(Error::Numeric(format!(
+        "the model gave {found} log-probabilities, expected {rows} rows of {vocab_size}"
+    )))
+}
+
+/// Makes impossible what the options rule out.
+fn exclude(row: &mut [f32], options: &Options, at_start: bool) {
+    if at_start && options.like == Like::Ct2 {
+        exclude_eos(row, options.eos as usize);
+    }
+    for &id in &options.banned {
+        row[id as usize] = f32::NEG_INFINITY;
+    }
+}
+
+/// The distribution that the softmax gives if the logit of EOS is -inf: log p - log(1 - p(EOS)).
+fn exclude_eos(row: &mut [f32], eos: usize) {
+    let p = f64::from(row[eos]).exp();
+    // If there is nothing but EOS, nothing is shared out; NaN is left for the search to report.
+    if p < 1.0 {
+        row.iter_mut().for_each(|x| *x = (f64::from(*x) - (-p).ln_1p()) as f32);
+    }
+    row[eos] = if p.is_nan() { f32::NAN } else { f32::NEG_INFINITY };
+}

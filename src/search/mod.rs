@@ -1,0 +1,197 @@
+//! Decoding (paper section 6.1): from a model's next-token distributions to translations.
+//!
+//! Nothing here knows tensors, files or text. A model is met through [`Scorer`] only, so that the search is
+//! tested on toy scorers whose best answers can be worked out by hand.
+//!
+//! - [`LengthPenalty`]: what makes hypotheses of different lengths comparable;
+//! - [`greedy()`] and [`beam_search`], for one sentence each, and the batch that runs many of them together;
+//! - [`trace`]: a record of everything a search looked at.
+//!
+//! `log_prob` is a sum of natural logarithms, added up in f64. `score` is `log_prob` under the length penalty.
+//! Hypotheses are compared as token ids: all n best differ in their ids, but two of them may spell one text.
+
+mod batch;
+mod beam;
+#[cfg(test)]
+mod faults;
+mod greedy;
+mod length_penalty;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;
+mod top_k;
+#[cfg(test)]
+mod toy;
+pub mod trace;
+mod transformer;
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+pub use beam::beam_search;
+pub use greedy::greedy;
+pub use length_penalty::{LengthPenalty, gnmt_divisor, pow_divisor};
+pub use trace::Trace;
+pub use transformer::TransformerScorer;
+
+/// A wider beam is refused: it would take the memory of this many copies of the decoder's cache per sentence.
+pub const MAX_BEAM_SIZE: usize = 1000;
+
+/// What the search needs of a model.
+///
+/// A row is a live hypothesis; the rows of one sentence are adjacent, the sentences in the order of the batch.
+pub trait Scorer {
+    /// The encoded sources and the decoder's caches; the search passes it back and never looks inside.
+    type State;
+
+    /// Length of one distribution.
+    fn vocab_size(&self) -> usize;
+
+    /// A fresh state with one row per source sentence (ids with EOS).
+    fn start(&self, src: &[Vec<u32>]) -> Result<Self::State>;
+
+    /// Feeds the last token of every row (BOS at first) and returns the log-probabilities of the next one,
+    /// `[rows * vocab_size]` row by row, natural logarithm, after the log-softmax.
+    fn step(&self, state: &mut Self::State, tokens: &[u32]) -> Result<Vec<f32>>;
+
+    /// New row i continues old row `rows[i]`; old rows that are not named are dropped (a finished sentence
+    /// leaves the batch). Not called when every row stays where it is.
+    fn reorder(&self, state: &mut Self::State, rows: &[usize]) -> Result<()>;
+}
+
+/// Whose rules end a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Like {
+    /// Ends when no live hypothesis can still enter the n best.
+    #[default]
+    Tx,
+    /// As CTranslate2 does (compared with 4.8.5): ends at `beam_size` finished hypotheses, or without a length penalty
+    /// once the best extension was an end mark and `n_best` have finished; at the step limit the `beam_size`
+    /// best extensions are closed, end mark or not; the first token cannot be an end mark, whose probability
+    /// goes to the others. CTranslate2 bans nothing else by itself.
+    Ct2,
+}
+
+/// How to search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Live hypotheses per sentence, 1 to [`MAX_BEAM_SIZE`]. More than the vocabulary can fill is no error.
+    pub beam_size: usize,
+    /// Hypotheses returned per sentence, at most `beam_size`. There may be fewer if the model allows no more.
+    pub n_best: usize,
+    /// Makes `score` out of `log_prob`.
+    pub length_penalty: LengthPenalty,
+    /// The token every hypothesis starts from; not part of it.
+    pub bos: u32,
+    /// The token that ends a hypothesis; part of it.
+    pub eos: u32,
+    /// Tokens that are never chosen: their log-probabilities become -inf, the others stay as they are. With
+    /// `eos` among them every hypothesis runs to its limit.
+    pub banned: Vec<u32>,
+    /// Whose rules end a search.
+    pub like: Like,
+}
+
+impl Options {
+    /// The paper's settings: beam 4, `gnmt:0.6`, one hypothesis, nothing banned.
+    pub fn new(bos: u32, eos: u32) -> Self {
+        let length_penalty = LengthPenalty::Gnmt(0.6);
+        Options { beam_size: 4, n_best: 1, length_penalty, bos, eos, banned: Vec::new(), like: Like::Tx }
+    }
+
+    fn check(&self, vocab_size: usize) -> Result<()> {
+        check_sizes(self.beam_size, self.n_best)?;
+        self.length_penalty.check()?;
+        if self.like == Like::Ct2 && matches!(self.length_penalty, LengthPenalty::Gnmt(_)) {
+            let penalty = self.length_penalty;
+            return Err(Error::Config(format!(
+                "length penalty {penalty} together with CTranslate2's rules: it knows only pow:ALPHA and none"
+            )));
+        }
+        let named = [("bos", self.bos), ("eos", self.eos)];
+        let banned = self.banned.iter().map(|&id| ("banned", id));
+        match named.into_iter().chain(banned).find(|&(_, id)| id as usize >= vocab_size) {
+            Some((name, id)) => Err(Error::Config(format!(
+                "{name} id {id} lies outside the model's vocabulary of {vocab_size}: do tokenizer and model belong \
+                 together?"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Refuses a beam or an n-best list that cannot be searched for; needs no model, so it can come before loading one.
+pub fn check_sizes(beam_size: usize, n_best: usize) -> Result<()> {
+    let message = match (beam_size, n_best) {
+        (0, _) => "beam size 0: expected at least 1 (1 is greedy search, 4 is usual)".to_string(),
+        (_, 0) => "n-best 0: expected at least 1".to_string(),
+        (beam, _) if beam > MAX_BEAM_SIZE => {
+            format!("beam size {beam}: at most {MAX_BEAM_SIZE} (translations rarely gain beyond 10)")
+        }
+        (beam, n) if n > beam => {
+            format!("n-best {n} is more than beam size {beam} can give: ask for a beam of {n}, or for fewer")
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::Config(message))
+}
+
+/// The most decoding steps of a sentence, the one that gives EOS included: what was asked for, or else
+/// `src_len + 50` (`src_len` with EOS); never more than `positions`, which is what the model has.
+pub fn max_length(src_len: usize, asked: Option<usize>, positions: usize) -> usize {
+    asked.unwrap_or(src_len.saturating_add(50)).min(positions)
+}
+
+/// How a hypothesis ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Finish {
+    /// The model gave EOS.
+    Eos,
+    /// It was closed without EOS, at the step limit or because nothing could follow.
+    Cut,
+}
+
+/// One translation as token ids.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Hypothesis {
+    /// Token ids without BOS, with the final EOS if it was given.
+    pub ids: Vec<u32>,
+    /// One log-probability for every id.
+    pub token_log_probs: Vec<f32>,
+    /// The sum of `token_log_probs`.
+    pub log_prob: f64,
+    /// `log_prob` under the length penalty at `ids.len()` tokens.
+    pub score: f64,
+    /// How it ended.
+    pub finish: Finish,
+}
+
+/// The n best hypotheses of one sentence, best first and at least one; or why it could not be translated.
+pub type Outcome = Result<Vec<Hypothesis>>;
+
+/// Decodes a batch: [`greedy()`] if `beam_size` is 1, else [`beam_search`].
+///
+/// `max_length` has one entry per sentence (see [`max_length()`]). `traces`, if given, is filled with one
+/// record per sentence; recording changes no result. The outer error is about settings or the model as a
+/// whole; a sentence whose log-probabilities are not numbers has an error of its own, the others go on. What a
+/// sentence gets does not depend on its company, as long as the scorer's rows do not.
+///
+/// A beam of width 1 is greedy search by definition here. Left to itself, beam search under a length penalty
+/// would go on after its first EOS with the second-best token, as a longer hypothesis might still win. Without a
+/// penalty it would not: the rest can only lose log-probability, and the two are equal.
+pub fn decode<S: Scorer>(
+    scorer: &S,
+    src: &[Vec<u32>],
+    max_length: &[usize],
+    options: &Options,
+    traces: Option<&mut Vec<Trace>>,
+) -> Result<Vec<Outcome>> {
+    match options.beam_size {
+        1 => greedy(scorer, src, max_length, options, traces),
+        _ => beam_search(scorer, src, max_length, options, traces),
+    }
+}
