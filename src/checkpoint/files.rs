@@ -1,0 +1,75 @@
+//! Writing files so that a kill or a full disk never leaves half of one: temporary file in the same folder, sync,
+//! rename, sync of the folder. The mode follows the user's umask.
+
+use crate::error::{Error, Result};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Reads a whole file.
+pub fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|error| Error::io(path, error))
+}
+
+/// Replaces `path` by `bytes` at once; on failure the old file is untouched and nothing is left behind.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = with_suffix(path, ".tmp");
+    let write = || -> std::io::Result<()> {
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        sync_folder(path)
+    };
+    write().map_err(|error| {
+        // Already gone, or as unremovable as it was unwritable: the first error is the one to report.
+        let _ = fs::remove_file(&temporary);
+        Error::io(
+            path,
+            std::io::Error::new(error.kind(), format!("could not write {} bytes: {error}", bytes.len())),
+        )
+    })
+}
+
+/// `path` with `suffix` added to its last component.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Makes a rename inside the folder of `path` durable (a folder can be opened for this on Unix only).
+pub fn sync_folder(path: &Path) -> std::io::Result<()> {
+    match path.parent().filter(|parent| cfg!(unix) && !parent.as_os_str().is_empty()) {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_write_keeps_the_old_file_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        write_atomically(&path, b"old").unwrap();
+        fs::create_dir(with_suffix(&path, ".tmp")).unwrap();
+        let error = write_atomically(&path, b"new").unwrap_err().to_string();
+        assert!(error.contains("could not write 3 bytes"), "{error}");
+        assert_eq!(read(&path).unwrap(), b"old");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_mode_follows_the_umask() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (ours, plain) = (folder.path().join("ours"), folder.path().join("plain"));
+        write_atomically(&ours, b"x").unwrap();
+        fs::write(&plain, b"x").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&ours), mode(&plain));
+    }
+}

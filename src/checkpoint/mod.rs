@@ -1,0 +1,175 @@
+//! Model directories in the form of Hugging Face Marian, which is also the form `tx train` writes:
+//! `config.json`, `model.safetensors`, `tokenizer.json`, and for others `generation_config.json` and
+//! `tokenizer_config.json`.
+
+pub mod config_json;
+pub mod files;
+pub mod tensors;
+
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::model::parameters::{self, LOGITS_BIAS, Weights};
+use crate::text::Tokenizer;
+use candle_core::{DType, Device, Tensor};
+pub use config_json::TxInfo;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+const CONFIG: &str = "config.json";
+const WEIGHTS: &str = "model.safetensors";
+const TOKENIZER: &str = "tokenizer.json";
+const GENERATION: &str = "generation_config.json";
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+
+/// How a model that `tx` did not train wants to be decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Generation {
+    /// Beam size.
+    pub num_beams: Option<usize>,
+    /// x of len^x, the only penalty Hugging Face knows.
+    pub length_penalty: Option<f64>,
+}
+
+/// A model directory in memory.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// The model's shape.
+    pub config: Config,
+    /// Its tensors, f32.
+    pub weights: Weights,
+    /// Its tokenizer.
+    pub tokenizer: Tokenizer,
+    /// What `tx train` noted; none in a foreign directory.
+    pub info: Option<TxInfo>,
+    /// Decoding defaults of a foreign directory.
+    pub generation: Generation,
+}
+
+impl Checkpoint {
+    /// Opens a model directory.
+    pub fn open(folder: &Path, device: &Device) -> Result<Self> {
+        if !folder.is_dir() {
+            let what =
+                if folder.exists() { "is a file, expected a model directory" } else { "does not exist" };
+            return Err(Error::format(
+                folder,
+                format!("{what} (a directory with {CONFIG}, {WEIGHTS} and {TOKENIZER})"),
+            ));
+        }
+        let missing: Vec<&str> =
+            [CONFIG, WEIGHTS, TOKENIZER].into_iter().filter(|name| !folder.join(name).is_file()).collect();
+        if !missing.is_empty() {
+            let there = ["pytorch_model.bin", "source.spm", "vocab.json"];
+            let there: Vec<&str> = there.into_iter().filter(|name| folder.join(name).is_file()).collect();
+            let hint = if there.is_empty() {
+                String::new()
+            } else {
+                format!(
+                    "; it has {}, which tx does not read: open it in `transformers`, save the model with \
+                     safe_serialization=True and the fast tokenizer as tokenizer.json",
+                    there.join(", ")
+                )
+            };
+            return Err(Error::format(
+                folder,
+                format!("not a model directory: {} missing{hint}", missing.join(", ")),
+            ));
+        }
+        Self::from_files(folder, device, |name| match folder.join(name) {
+            path if name == GENERATION && !path.is_file() => Ok(None),
+            path => files::read(&path).map(|bytes| Some(Cow::Owned(bytes))),
+        })
+    }
+
+    /// Opens the files that `get` gives by name; `folder` is for messages.
+    pub fn from_files<'a>(
+        folder: &Path,
+        device: &Device,
+        get: impl Fn(&str) -> Result<Option<Cow<'a, [u8]>>>,
+    ) -> Result<Self> {
+        let file = |name: &str| -> Result<(PathBuf, Cow<'a, [u8]>)> {
+            let path = folder.join(name);
+            let bytes = get(name)?.ok_or_else(|| Error::format(&path, "missing"))?;
+            Ok((path, bytes))
+        };
+        let (path, bytes) = file(CONFIG)?;
+        let (mut config, info) = config_json::from_json(&parse_json(&path, &bytes)?)
+            .map_err(|problems| Error::format(&path, problems.join("; ")))?;
+        let (path, bytes) = file(TOKENIZER)?;
+        let tokenizer = Tokenizer::from_bytes(&bytes, &path)?;
+        config.special.unk = tokenizer.special_ids().unk;
+        check_tokenizer(&config, &tokenizer, info.as_ref()).map_err(|what| Error::format(&path, what))?;
+        let (path, bytes) = file(WEIGHTS)?;
+        let mut weights = tensors::parse(&bytes, &path, device)?;
+        // Computed, not learnt; some exporters write them all the same.
+        weights.retain(|name, _| !name.ends_with(".embed_positions.weight"));
+        parameters::check(&config, &weights).map_err(|error| Error::format(&path, error.to_string()))?;
+        let generation = match get(GENERATION)? {
+            Some(bytes) => generation(&parse_json(&folder.join(GENERATION), &bytes)?),
+            None => Generation::default(),
+        };
+        Ok(Checkpoint { config, weights, tokenizer, info, generation })
+    }
+
+    /// Writes a model directory that `transformers` opens too; each file is replaced at once. `dtype` is that of the
+    /// stored weights.
+    pub fn save(&self, folder: &Path, dtype: DType) -> Result<()> {
+        std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
+        let json = |name: &str, json: &Value| write_json(&folder.join(name), json);
+        files::write_atomically(&folder.join(TOKENIZER), self.tokenizer.to_json())?;
+        json(TOKENIZER_CONFIG, &config_json::tokenizer_config_json(&self.config))?;
+        json(GENERATION, &config_json::generation_json(&self.config))?;
+        json(CONFIG, &config_json::to_json(&self.config, self.info.as_ref()))?;
+        let mut weights = self.weights.clone();
+        if !weights.contains_key(LOGITS_BIAS) {
+            let zeros = Tensor::zeros((1, self.config.tgt_vocab), DType::F32, &Device::Cpu)?;
+            weights.insert(LOGITS_BIAS.into(), zeros);
+        }
+        tensors::write(&folder.join(WEIGHTS), &weights, dtype)
+    }
+}
+
+/// Writes `json`, indented, replacing `path` at once.
+pub fn write_json(path: &Path, json: &Value) -> Result<()> {
+    files::write_atomically(path, format!("{json:#}\n").as_bytes())
+}
+
+/// Parses `bytes` of the file `path`.
+pub fn parse_json(path: &Path, bytes: &[u8]) -> Result<Value> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        Error::format(path, format!("not readable as JSON ({error}): cut or damaged, fetch it again"))
+    })
+}
+
+fn generation(json: &Value) -> Generation {
+    Generation {
+        num_beams: json["num_beams"].as_u64().map(|n| n as usize),
+        length_penalty: json["length_penalty"].as_f64(),
+    }
+}
+
+/// A tokenizer of another model gives fluent nonsense, or ids outside the tables: refused before the first line.
+fn check_tokenizer(config: &Config, tokenizer: &Tokenizer, info: Option<&TxInfo>) -> Result<(), String> {
+    let (pieces, rows) = (tokenizer.vocab_size(), config.src_vocab.min(config.tgt_vocab));
+    if pieces > rows {
+        return Err(format!(
+            "the tokenizer has {pieces} pieces, the model's embedding {rows} rows: they do not belong together"
+        ));
+    }
+    let (found, expected) = (tokenizer.special_ids(), config.special);
+    if (found.pad, found.eos) != (expected.pad, expected.eos) {
+        return Err(format!(
+            "<pad> and </s> have the ids {} and {}, config.json says {} and {}",
+            found.pad, found.eos, expected.pad, expected.eos
+        ));
+    }
+    match info {
+        Some(info) if info.tokenizer_sha256 != tokenizer.hash() => Err(format!(
+            "its SHA-256 is {}, the model was trained with {}: put the right tokenizer.json back",
+            tokenizer.hash(),
+            info.tokenizer_sha256
+        )),
+        _ => Ok(()),
+    }
+}
