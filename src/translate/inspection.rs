@@ -1,0 +1,72 @@
+//! What `tx inspect-attention` shows: the attention weights of a translation, with the tokens they are between.
+
+use super::{Options, Translator};
+use crate::error::{Error, Result};
+use crate::model::Pass;
+use candle_core::Tensor;
+use serde::Serialize;
+
+/// Weights as [layer][head][query][key]; every row sums to 1.
+pub type Weights = Vec<Vec<Vec<Vec<f32>>>>;
+
+/// The attention weights of one translation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Inspection {
+    /// The source as it was given.
+    pub src: String,
+    /// The translation that was looked at.
+    pub tgt: String,
+    /// Source pieces and end mark: queries and keys of `encoder_self`, keys of `cross`.
+    pub src_tokens: Vec<String>,
+    /// What the decoder was fed: keys of `decoder_self`.
+    pub tgt_in: Vec<String>,
+    /// What it had to answer: queries of `decoder_self` and `cross`.
+    pub tgt_out: Vec<String>,
+    /// Source looks at source.
+    pub encoder_self: Weights,
+    /// Target looks at the target before it.
+    pub decoder_self: Weights,
+    /// Target looks at source.
+    pub cross: Weights,
+}
+
+impl Translator {
+    /// Looks at the attention of the translation that `options` give, or of `target`.
+    pub fn inspect(&self, src: &str, target: Option<&str>, options: &Options) -> Result<Inspection> {
+        let src_ids = self.encode(src)?;
+        if src_ids.len() < 2 {
+            return Err(Error::Data("the sentence is blank: there is nothing to look at".into()));
+        }
+        let tgt_ids = match target {
+            Some(target) => self.encode(target)?,
+            None => self.search(&src_ids, options, None)?.swap_remove(0).ids,
+        };
+        let limit = self.model().config().max_positions;
+        if let Some(length) = [src_ids.len(), tgt_ids.len()].into_iter().find(|&length| length > limit) {
+            return Err(Error::Data(format!(
+                "{length} pieces are more than the model's {limit}: look at a shorter sentence"
+            )));
+        }
+        let bos = self.model().config().special.bos;
+        let tgt_in: Vec<u32> = [bos].into_iter().chain(tgt_ids.iter().copied()).take(tgt_ids.len()).collect();
+        let mut pass = Pass::traced();
+        let memory = self.model().encode(&src_ids, &[src_ids.len()], &mut pass)?;
+        self.model().decode(&tgt_in, &[tgt_in.len()], &memory, &mut pass)?;
+        let trace = pass.into_trace().unwrap_or_default();
+        let tokens = |ids: &[u32]| ids.iter().map(|&id| self.tokenizer().piece(id).to_string()).collect();
+        Ok(Inspection {
+            src: src.to_string(),
+            tgt: self.tokenizer().decode(&tgt_ids)?,
+            src_tokens: tokens(&src_ids),
+            tgt_in: tokens(&tgt_in),
+            tgt_out: tokens(&tgt_ids),
+            encoder_self: to_vec(&trace.encoder_self)?,
+            decoder_self: to_vec(&trace.decoder_self)?,
+            cross: to_vec(&trace.cross)?,
+        })
+    }
+}
+
+fn to_vec(layers: &[Tensor]) -> Result<Weights> {
+    layers.iter().map(|layer| Ok(layer.to_vec3()?)).collect()
+}

@@ -1,0 +1,335 @@
+//! Lines in, lines out: text to pieces, batches of like length, search, pieces to text, the order restored.
+
+pub mod inspection;
+pub mod segments;
+
+use crate::checkpoint::{Checkpoint, Generation, TxInfo};
+use crate::error::{Error, Result};
+use crate::model::{Transformer, linear};
+use crate::search::{self, Finish, Hypothesis, LengthPenalty, Outcome, Trace, TransformerScorer};
+use crate::text::{self, Tokenizer};
+use candle_core::Device;
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// A model ready to translate.
+#[derive(Debug)]
+pub struct Translator {
+    model: Transformer,
+    tokenizer: Tokenizer,
+    info: Option<TxInfo>,
+    generation: Generation,
+}
+
+/// How to translate. Unset fields take the model's own defaults.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Hypotheses kept at each step; 1 is greedy.
+    pub beam_size: Option<usize>,
+    /// Hypotheses returned.
+    pub n_best: Option<usize>,
+    /// What a log_prob is divided by.
+    pub length_penalty: Option<LengthPenalty>,
+    /// Decoding steps at most, the end mark included; unset: source pieces + 50.
+    pub max_length: Option<usize>,
+    /// Sentences translated together.
+    pub batch_size: Option<usize>,
+}
+
+/// Sentences translated together unless told otherwise.
+pub const DEFAULT_BATCH_SIZE: usize = 32;
+
+/// One line's translation.
+#[derive(Debug, Clone, Serialize)]
+pub struct Translation {
+    /// Number of the line, from 1.
+    pub line: u64,
+    /// The line as it was read.
+    pub src: String,
+    /// Best first, at least one; a blank line has one that is empty.
+    pub hypotheses: Vec<Candidate>,
+    /// What the user should know of this line.
+    #[serde(skip)]
+    pub notices: Vec<Notice>,
+}
+
+/// One hypothesis as text.
+#[derive(Debug, Clone, Serialize)]
+pub struct Candidate {
+    /// What is printed.
+    pub text: String,
+    /// Its pieces, with the end mark if it was produced.
+    pub tokens: Vec<String>,
+    /// Their ids.
+    pub ids: Vec<u32>,
+    /// Natural logarithm of its probability, the sum of `token_log_probs`.
+    pub log_prob: f64,
+    /// `log_prob` under the length penalty.
+    pub score: f64,
+    /// Of each piece, given those before it.
+    pub token_log_probs: Vec<f32>,
+    /// Whether it ended itself or was cut.
+    pub finish: Finish,
+}
+
+/// Something about a line that the user should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// It has more pieces than the model has positions, and was translated in parts.
+    Split {
+        /// Of the whole line, end mark included.
+        pieces: usize,
+        /// Of the model.
+        limit: usize,
+        /// That were translated.
+        parts: usize,
+    },
+    /// The best hypothesis did not end within the limit.
+    Cut {
+        /// The limit.
+        steps: usize,
+    },
+    /// It could not be translated; its hypothesis is empty.
+    Failed(String),
+}
+
+impl Translator {
+    /// A translator of `checkpoint` on `device`.
+    pub fn new(checkpoint: Checkpoint, device: &Device) -> Result<Self> {
+        let kind = if device.is_cpu() { linear::Kind::Packed } else { linear::Kind::Plain };
+        Ok(Translator {
+            model: Transformer::new(&checkpoint.config, &checkpoint.weights, kind)?,
+            tokenizer: checkpoint.tokenizer,
+            info: checkpoint.info,
+            generation: checkpoint.generation,
+        })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Transformer {
+        &self.model
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Source and target language, if the model says them.
+    pub fn languages(&self) -> Option<(&str, &str)> {
+        self.info.as_ref().map(|info| (info.src_lang.as_str(), info.tgt_lang.as_str()))
+    }
+
+    /// The search that `options` ask for; a foreign model's own defaults win over ours (beam 4, gnmt:0.6).
+    pub fn search_options(&self, options: &Options) -> Result<search::Options> {
+        let foreign = if self.info.is_none() { self.generation } else { Generation::default() };
+        let special = self.model.config().special;
+        let n_best = options.n_best.unwrap_or(1);
+        let search = search::Options {
+            beam_size: options.beam_size.or(foreign.num_beams).unwrap_or(4),
+            n_best,
+            length_penalty: options
+                .length_penalty
+                .or(foreign.length_penalty.map(LengthPenalty::Pow))
+                .unwrap_or(LengthPenalty::Gnmt(0.6)),
+            bos: special.bos,
+            eos: special.eos,
+            banned: vec![special.pad, special.unk, special.bos],
+            like: search::Like::Tx,
+        };
+        search::check_sizes(search.beam_size, search.n_best)?;
+        Ok(search)
+    }
+
+    /// Source ids of a text: pieces and the end mark. A run of white space is one blank, whatever the tokenizer.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        self.tokenizer.encode(&text::join_white_space(text))
+    }
+
+    /// Decoding steps for a source of `src_length` pieces with its end mark: never more than the model has positions.
+    pub fn max_length(&self, src_length: usize, options: &Options) -> usize {
+        search::max_length(src_length, options.max_length, self.model.config().max_positions)
+    }
+
+    /// Searches for one source, recording every step.
+    pub fn search_traced(&self, src: &[u32], options: &Options) -> Result<(Vec<Hypothesis>, Trace)> {
+        let mut traces = Vec::new();
+        let hypotheses = self.search(src, options, Some(&mut traces))?;
+        let trace = traces.pop().ok_or_else(|| Error::Numeric("the search left no record".into()))?;
+        Ok((hypotheses, trace))
+    }
+
+    /// The hypotheses of one source, best first and at least one.
+    fn search(
+        &self,
+        src: &[u32],
+        options: &Options,
+        traces: Option<&mut Vec<Trace>>,
+    ) -> Result<Vec<Hypothesis>> {
+        let limit = self.max_length(src.len(), options);
+        let scorer = TransformerScorer::new(&self.model);
+        let mut found =
+            search::decode(&scorer, &[src.to_vec()], &[limit], &self.search_options(options)?, traces)?;
+        found.pop().unwrap_or_else(|| Err(Error::Numeric("the search gave no result".into())))
+    }
+
+    /// A hypothesis as text.
+    pub fn candidate(&self, hypothesis: Hypothesis) -> Result<Candidate> {
+        Ok(Candidate {
+            text: self.tokenizer.decode(&hypothesis.ids)?,
+            tokens: hypothesis.ids.iter().map(|&id| self.tokenizer.piece(id).to_string()).collect(),
+            ids: hypothesis.ids,
+            log_prob: hypothesis.log_prob,
+            score: hypothesis.score,
+            token_log_probs: hypothesis.token_log_probs,
+            finish: hypothesis.finish,
+        })
+    }
+
+    /// Translates numbered lines; the result has the same lines in the same order. A line that fails has an empty
+    /// hypothesis and a [`Notice::Failed`], and takes no other with it.
+    pub fn translate(&self, lines: Vec<(u64, String)>, options: &Options) -> Result<Vec<Translation>> {
+        let search = self.search_options(options)?;
+        let jobs = self.jobs(&lines)?;
+        let mut order: Vec<usize> = (0..jobs.len()).collect();
+        order.sort_by_key(|&job| std::cmp::Reverse(jobs[job].src.len()));
+        let batch_size = options.batch_size.unwrap_or(DEFAULT_BATCH_SIZE).max(1);
+        let batches: Vec<Vec<(usize, Outcome)>> = order
+            .par_chunks(batch_size)
+            .map(|batch| self.decode_batch(&jobs, batch, &search, options))
+            .collect::<Result<_>>()?;
+        let mut found: Vec<Option<Outcome>> = jobs.iter().map(|_| None).collect();
+        for (job, result) in batches.into_iter().flatten() {
+            found[job] = Some(result);
+        }
+        let mut found = found.into_iter().flatten().zip(jobs).peekable();
+        let mut translations = Vec::with_capacity(lines.len());
+        for (index, (line, src)) in lines.into_iter().enumerate() {
+            let mut parts = Vec::new();
+            while let Some(part) = found.next_if(|(_, job)| job.line == index) {
+                parts.push(part);
+            }
+            translations.push(self.join(line, src, parts, &search)?);
+        }
+        Ok(translations)
+    }
+
+    /// The sources of all lines that are not blank; a line that is too long has several.
+    fn jobs(&self, lines: &[(u64, String)]) -> Result<Vec<Job>> {
+        let limit = self.model.config().max_positions;
+        let mut jobs = Vec::new();
+        for (line, (_, text)) in lines.iter().enumerate() {
+            if text::is_blank(text) {
+                continue;
+            }
+            let src = self.encode(text)?;
+            let pieces = src.len();
+            if pieces <= limit {
+                jobs.push(Job { line, src, pieces });
+                continue;
+            }
+            for segment in segments::split(text, |part| self.encode(part).is_ok_and(|ids| ids.len() <= limit))
+            {
+                jobs.push(Job { line, src: self.encode(&segment)?, pieces });
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Searches for the sources of `batch` together.
+    fn decode_batch(
+        &self,
+        jobs: &[Job],
+        batch: &[usize],
+        search: &search::Options,
+        options: &Options,
+    ) -> Result<Vec<(usize, Outcome)>> {
+        let src: Vec<Vec<u32>> = batch.iter().map(|&job| jobs[job].src.clone()).collect();
+        let limits: Vec<usize> = src.iter().map(|src| self.max_length(src.len(), options)).collect();
+        let found = search::decode(&TransformerScorer::new(&self.model), &src, &limits, search, None)?;
+        Ok(batch.iter().copied().zip(found).collect())
+    }
+
+    /// Puts the parts of a line together.
+    fn join(
+        &self,
+        line: u64,
+        src: String,
+        parts: Vec<(Outcome, Job)>,
+        search: &search::Options,
+    ) -> Result<Translation> {
+        let mut notices = Vec::new();
+        if let [(_, job), _, ..] = parts.as_slice() {
+            let limit = self.model.config().max_positions;
+            notices.push(Notice::Split { pieces: job.pieces, limit, parts: parts.len() });
+        }
+        let mut lists = Vec::new();
+        for (found, _) in parts {
+            match found
+                .and_then(|found| found.into_iter().map(|hypothesis| self.candidate(hypothesis)).collect())
+            {
+                Ok(candidates) => lists.push(candidates),
+                Err(error) => {
+                    notices.push(Notice::Failed(error.to_string()));
+                    lists.clear();
+                    break;
+                }
+            }
+        }
+        let lists: Vec<Vec<Candidate>> = lists;
+        let n_best = lists.iter().map(Vec::len).min().unwrap_or(0);
+        let mut hypotheses: Vec<Candidate> =
+            (0..n_best).map(|rank| Candidate::join(lists.iter().map(|list| &list[rank]), search)).collect();
+        if hypotheses.is_empty() {
+            hypotheses.push(Candidate::join([], search));
+        }
+        if hypotheses[0].finish == Finish::Cut {
+            notices.push(Notice::Cut { steps: hypotheses[0].ids.len() });
+        }
+        Ok(Translation { line, src, hypotheses, notices })
+    }
+}
+
+/// One source to search for.
+#[derive(Debug)]
+struct Job {
+    /// Index of its line.
+    line: usize,
+    /// Its ids.
+    src: Vec<u32>,
+    /// Pieces of the whole line.
+    pieces: usize,
+}
+
+impl Candidate {
+    /// The hypotheses of a line's parts as one: texts joined by a blank, log_probs added. No part is the empty
+    /// hypothesis.
+    fn join<'a>(parts: impl IntoIterator<Item = &'a Candidate>, search: &search::Options) -> Candidate {
+        let mut whole = Candidate {
+            text: String::new(),
+            tokens: Vec::new(),
+            ids: Vec::new(),
+            log_prob: 0.0,
+            score: 0.0,
+            token_log_probs: Vec::new(),
+            finish: Finish::Eos,
+        };
+        for part in parts {
+            if !whole.text.is_empty() && !part.text.is_empty() {
+                whole.text.push(' ');
+            }
+            whole.text.push_str(&part.text);
+            whole.tokens.extend_from_slice(&part.tokens);
+            whole.ids.extend_from_slice(&part.ids);
+            whole.log_prob += part.log_prob;
+            whole.token_log_probs.extend_from_slice(&part.token_log_probs);
+            if part.finish == Finish::Cut {
+                whole.finish = Finish::Cut;
+            }
+        }
+        if !whole.ids.is_empty() {
+            whole.score = search.length_penalty.score(whole.log_prob, whole.ids.len());
+        }
+        whole
+    }
+}

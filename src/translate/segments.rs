@@ -1,0 +1,97 @@
+//! A line that is too long for the model is cut into segments that are not: at sentence ends if it can be, else at
+//! clause ends, else between words, else anywhere. Nothing is dropped.
+
+/// Places to cut at, the best first.
+const CUTS: [fn(&[char], usize) -> bool; 4] = [after_sentence, after_clause, after_blank, anywhere];
+
+fn after_sentence(text: &[char], at: usize) -> bool {
+    match text[at - 1] {
+        '。' | '！' | '？' | '．' => true,
+        before => {
+            before.is_whitespace() && at >= 2 && matches!(text[at - 2], '.' | '!' | '?' | '…' | '؟' | '।')
+        }
+    }
+}
+
+fn after_clause(text: &[char], at: usize) -> bool {
+    match text[at - 1] {
+        '、' | '，' | '；' | '：' => true,
+        before => {
+            before.is_whitespace()
+                && at >= 2
+                && matches!(text[at - 2], ',' | ';' | ':' | '،' | '؛' | ')' | '–' | '—')
+        }
+    }
+}
+
+fn after_blank(text: &[char], at: usize) -> bool {
+    text[at - 1].is_whitespace()
+}
+
+fn anywhere(_: &[char], _: usize) -> bool {
+    true
+}
+
+/// Cuts `text` into segments of which `fits` holds, each as long as it can be. A single character counts as fitting.
+pub fn split(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
+    let chars: Vec<char> = text.chars().collect();
+    let segment =
+        |from: usize, to: usize| -> String { chars[from..to].iter().collect::<String>().trim().to_string() };
+    let mut segments = Vec::new();
+    let mut from = 0;
+    while from < chars.len() {
+        let to = if fits(&segment(from, chars.len())) {
+            chars.len()
+        } else {
+            let longest = longest_fit(from, chars.len(), |to| fits(&segment(from, to)));
+            let cut_by = |is_cut: &fn(&[char], usize) -> bool| {
+                (from + 1..=longest).rev().find(|&at| is_cut(&chars, at))
+            };
+            CUTS.iter().find_map(cut_by).unwrap_or(longest)
+        };
+        segments.push(segment(from, to));
+        from = to;
+    }
+    segments.retain(|segment| !segment.is_empty());
+    segments
+}
+
+/// The largest end above `from` that fits, by bisection: a longer text never has fewer pieces, or hardly.
+fn longest_fit(from: usize, end: usize, fits: impl Fn(usize) -> bool) -> usize {
+    let (mut good, mut bad) = (from + 1, end);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if fits(middle) {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    good
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split_at(text: &str, limit: usize) -> Vec<String> {
+        split(text, |segment| segment.chars().count() <= limit)
+    }
+
+    #[test]
+    fn cuts_at_the_best_place_that_fits() {
+        assert_eq!(split_at("One. Two, three. Four", 17), ["One. Two, three.", "Four"]);
+        assert_eq!(split_at("One, two, three four", 12), ["One, two,", "three four"]);
+        assert_eq!(split_at("one two three", 8), ["one two", "three"]);
+        assert_eq!(split_at("abcdefgh", 3), ["abc", "def", "gh"]);
+        assert_eq!(split_at("一二三。四五六。七", 5), ["一二三。", "四五六。七"]);
+        assert_eq!(split_at("short", 10), ["short"]);
+    }
+
+    #[test]
+    fn nothing_is_dropped() {
+        let text = "The road goes on and on, ".repeat(40);
+        let joined = split_at(&text, 33).join(" ");
+        assert_eq!(joined, text.trim());
+    }
+}
