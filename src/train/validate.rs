@@ -1,0 +1,123 @@
+//! Trying the model on dev: loss, perplexity, BLEU of greedy output, and a few translations to look at.
+
+use super::Prepared;
+use super::loss::{batch_loss, perplexity};
+use crate::checkpoint::{Checkpoint, Generation};
+use crate::config::Config;
+use crate::error::Result;
+use crate::model::{Pass, Transformer, linear, parameters::Weights};
+use crate::score::{self, Metric, Score};
+use crate::translate::{Options, Translator};
+use candle_core::Var;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Target tokens that are scored together.
+const BATCH_TOKENS: usize = 2048;
+/// Translations that are shown.
+const SAMPLES: usize = 3;
+
+/// How the model does on dev.
+#[derive(Debug, Clone, Default)]
+pub struct Validation {
+    /// Label-smoothed cross-entropy per target token.
+    pub loss: f64,
+    /// Negative log-likelihood per target token.
+    pub nll: f64,
+    /// Corpus BLEU of the greedy translations as text.
+    pub bleu: f64,
+    /// Its signature.
+    pub signature: String,
+    /// A few lines.
+    pub samples: Vec<Sample>,
+}
+
+/// A line of dev.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    /// Source.
+    pub src: String,
+    /// What the model makes of it.
+    pub hypothesis: String,
+    /// What it should be.
+    pub reference: String,
+}
+
+impl Validation {
+    /// e^NLL
+    pub fn perplexity(&self) -> f64 {
+        perplexity(self.nll)
+    }
+
+    /// The numbers.
+    pub fn to_json(&self) -> Value {
+        json!({"loss": self.loss, "nll": self.nll, "bleu": self.bleu, "bleu_signature": self.signature})
+    }
+}
+
+/// Tries the present weights on dev.
+pub fn validate(
+    config: &Config,
+    variables: &BTreeMap<String, Var>,
+    prepared: &Prepared,
+) -> Result<Validation> {
+    // Detached: nothing here needs a gradient, and the graph would be kept.
+    let weights: Weights =
+        variables.iter().map(|(name, var)| (name.clone(), var.as_detached_tensor())).collect();
+    let plain = Transformer::new(config, &weights, linear::Kind::Plain)?;
+    let (loss, nll) = dev_loss(&plain, prepared)?;
+    let device = plain.device().clone();
+    let translator = Translator::new(
+        Checkpoint {
+            config: config.clone(),
+            weights,
+            tokenizer: prepared.tokenizer.clone(),
+            info: None,
+            generation: Generation::default(),
+        },
+        &device,
+    )?;
+    let (src, references) = (&prepared.dev_text.src, &prepared.dev_text.tgt);
+    let hypotheses = translate_greedily(&translator, src)?;
+    let bleu = bleu(&hypotheses, references)?;
+    let samples =
+        src.iter().zip(&hypotheses).zip(references).take(SAMPLES).map(|((src, hypothesis), reference)| {
+            Sample { src: src.clone(), hypothesis: hypothesis.clone(), reference: reference.clone() }
+        });
+    Ok(Validation {
+        loss,
+        nll,
+        bleu: bleu.score,
+        signature: bleu.signature.to_string(),
+        samples: samples.collect(),
+    })
+}
+
+/// Loss and NLL per target token of dev, each summed over all tokens and divided once: no batch counts more than
+/// another.
+fn dev_loss(model: &Transformer, prepared: &Prepared) -> Result<(f64, f64)> {
+    let settings = &prepared.origin.settings;
+    let (mut loss, mut nll, mut tokens) = (0.0, 0.0, 0);
+    for indices in crate::data::batches(&prepared.dev.lengths(), BATCH_TOKENS, 0, 0) {
+        let batch = prepared.dev.batch(&indices, model.config().special.bos);
+        let sums = batch_loss(model, &batch, settings.label_smoothing, &mut Pass::inference())?;
+        loss += f64::from(sums.loss.to_scalar::<f32>()?);
+        nll += sums.nll;
+        tokens += batch.tgt_tokens();
+    }
+    Ok((loss / tokens as f64, nll / tokens as f64))
+}
+
+/// Corpus BLEU of detokenized text, as sacreBLEU gives it by default.
+pub fn bleu(hypotheses: &[String], references: &[String]) -> Result<Score> {
+    let metric = Metric::from_name("bleu", score::Tokenizer::V13a, false)?;
+    Ok(metric.corpus_score(&score::Corpus::new(hypotheses, &[references])?))
+}
+
+/// The best text for every line, greedily.
+fn translate_greedily(translator: &Translator, src: &[String]) -> Result<Vec<String>> {
+    let options = Options { beam_size: Some(1), ..Options::default() };
+    let lines = src.iter().enumerate().map(|(index, line)| (index as u64 + 1, line.clone())).collect();
+    let translations = translator.translate(lines, &options)?;
+    Ok(translations.into_iter().map(|mut translation| translation.hypotheses.swap_remove(0).text).collect())
+}
