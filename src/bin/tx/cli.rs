@@ -1,0 +1,315 @@
+//! The flags. What they mean together is worked out by the commands.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use tx::config::{Activation, Positions, Preset, Tie};
+use tx::search::LengthPenalty;
+
+/// `0.1.0 (abc1234)`, or `0.1.0` where it was not built from a git checkout.
+const VERSION: &str = match option_env!("TX_COMMIT") {
+    Some(commit) if !commit.is_empty() => concat!(env!("CARGO_PKG_VERSION"), " (", env!("TX_COMMIT"), ")"),
+    _ => env!("CARGO_PKG_VERSION"),
+};
+
+/// Train, run and look inside the Transformer of "Attention Is All You Need" for translation.
+#[derive(Debug, Parser)]
+#[command(name = "tx", version = VERSION, args_override_self = true, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Train(Box<TrainArgs>),
+    Translate(TranslateArgs),
+    Beam(BeamArgs),
+    InspectAttention(InspectArgs),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell to write it for.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// What computes.
+#[derive(Debug, Args)]
+pub struct Machine {
+    /// Threads to compute with [default: one for each core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+    /// Where to compute: `cpu`, `cuda`, `cuda:N` or `metal`.
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    pub device: String,
+}
+
+/// Which model, and how to search with it.
+#[derive(Debug, Args)]
+pub struct Search {
+    /// Model directory [default: $TX_MODEL, else ./tx-model if it exists, else the bundled English-German model].
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<PathBuf>,
+    /// Hypotheses kept at each step; 1 is greedy [default: 4, or what a foreign model asks for].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub beam: Option<usize>,
+    /// What a hypothesis' log_prob is divided by: `gnmt:A` = ((5+len)/6)^A, `pow:A` = len^A, `none`; len counts target pieces with
+    /// the end mark [default: gnmt:0.6, or what a foreign model asks for].
+    #[arg(long, value_name = "PENALTY")]
+    pub length_penalty: Option<LengthPenalty>,
+    /// Decoding steps at most; the end mark is one of them [default: pieces of the source with its end mark + 50].
+    #[arg(long, value_name = "STEPS", value_parser = positive)]
+    pub max_length: Option<usize>,
+    #[command(flatten)]
+    pub machine: Machine,
+}
+
+/// Translate lines: one line in, one line out.
+#[derive(Debug, Args)]
+pub struct TranslateArgs {
+    /// Text files; standard input if there are none, or for `-`.
+    #[arg(value_name = "FILE", conflicts_with = "text")]
+    pub files: Vec<PathBuf>,
+    /// Translate this instead of a file; each line of it is one line.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub text: Option<String>,
+    #[command(flatten)]
+    pub search: Search,
+    /// Hypotheses to print for each line; above 1 needs `--format jsonl`.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub n_best: usize,
+    /// Lines translated together; the translations do not depend on it.
+    #[arg(long, value_name = "LINES", default_value_t = tx::translate::DEFAULT_BATCH_SIZE, value_parser = positive)]
+    pub batch_size: usize,
+    /// `text`: the best translation, a line each. `jsonl`: an object for each line with `line`, `src` and `hypotheses`.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub format: LineFormat,
+    /// Refuse input that is not valid UTF-8, instead of putting U+FFFD in its place.
+    #[arg(long)]
+    pub strict: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LineFormat {
+    Text,
+    Jsonl,
+}
+
+/// Show the beam search for a sentence: what lived, what fell off at each step and why.
+#[derive(Debug, Args)]
+pub struct BeamArgs {
+    /// The sentence to translate.
+    #[arg(allow_hyphen_values = true)]
+    pub sentence: String,
+    #[command(flatten)]
+    pub search: Search,
+    /// Hypotheses in the final list [default: the beam size].
+    #[arg(long, value_name = "N")]
+    pub n_best: Option<usize>,
+    /// `text`: for reading; `json`: all of it.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub format: BeamFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BeamFormat {
+    Text,
+    Json,
+}
+
+/// Show the attention weights of a translation.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// The source sentence.
+    #[arg(allow_hyphen_values = true)]
+    pub sentence: String,
+    /// Look at this translation instead of the model's own.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub target: Option<String>,
+    #[command(flatten)]
+    pub search: Search,
+    /// Which attention to draw.
+    #[arg(long, value_enum, default_value = "cross")]
+    pub kind: AttentionKind,
+    /// Which layer to draw, from 0 [default: the last].
+    #[arg(long, value_name = "N")]
+    pub layer: Option<usize>,
+    /// Which head to draw, from 0, or `mean` of all.
+    #[arg(long, value_name = "HEAD", default_value = "mean")]
+    pub head: Head,
+    /// `text`: a heat map of the chosen kind, layer and head; `json`, `csv`: all of them.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub format: InspectFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AttentionKind {
+    /// Source tokens look at the source.
+    EncoderSelf,
+    /// Target tokens look at the target before them.
+    DecoderSelf,
+    /// Target tokens look at the source.
+    Cross,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Head {
+    Mean,
+    One(usize),
+}
+
+impl std::str::FromStr for Head {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "mean" => Ok(Head::Mean),
+            _ => text.parse().map(Head::One).map_err(|_| "expected a number from 0, or `mean`".to_string()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum InspectFormat {
+    Text,
+    Json,
+    Csv,
+}
+
+/// Train a model on a folder of parallel text.
+#[derive(Debug, Args)]
+pub struct TrainArgs {
+    /// Folder with `train.XX` and `train.YY` (also .gz, .zst, or train.tsv), and, if there are any, `dev.*` (or `valid.*`, `val.*`) and
+    /// `test.*`.
+    #[arg(value_name = "DATA")]
+    pub data: PathBuf,
+    /// Model directory to write.
+    #[arg(long, value_name = "DIR", default_value = "tx-model")]
+    pub out: PathBuf,
+    /// Go on with the run in the model directory.
+    #[arg(long)]
+    pub resume: bool,
+    /// A file of flags, one a line; those on the command line win.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub corpus: CorpusArgs,
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    #[command(flatten)]
+    pub optim: OptimArgs,
+    #[command(flatten)]
+    pub machine: Machine,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Text")]
+pub struct CorpusArgs {
+    /// Source language, as in the file names [default: en if it is there, else the first in the alphabet].
+    #[arg(long, value_name = "LANG")]
+    pub from: Option<String>,
+    /// Target language, as in the file names.
+    #[arg(long, value_name = "LANG")]
+    pub to: Option<String>,
+    /// `bpe` (subwords with bytes as the last resort), `word`, `char`, or a tokenizer.json [default: bpe].
+    #[arg(long, value_name = "KIND|FILE")]
+    pub tokenizer: Option<String>,
+    /// Pieces of the vocabulary [default: by corpus size].
+    #[arg(long, value_name = "N")]
+    pub vocab_size: Option<usize>,
+    /// Lower-case all text.
+    #[arg(long)]
+    pub lowercase: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct ShapeArgs {
+    /// Sizes to start from: layers, d_model, d_ff and heads [default: by corpus size].
+    #[arg(long, value_name = "PRESET", value_parser = by_name::<Preset>)]
+    pub preset: Option<Preset>,
+    /// Width of the model.
+    #[arg(long, value_name = "N")]
+    pub d_model: Option<usize>,
+    /// Attention heads.
+    #[arg(long, value_name = "N")]
+    pub heads: Option<usize>,
+    /// Inner width of the feed-forward sublayers.
+    #[arg(long, value_name = "N")]
+    pub ff: Option<usize>,
+    /// Layers of encoder and decoder.
+    #[arg(long, value_name = "N")]
+    pub layers: Option<usize>,
+    /// Layers of the encoder.
+    #[arg(long, value_name = "N")]
+    pub encoder_layers: Option<usize>,
+    /// Layers of the decoder.
+    #[arg(long, value_name = "N")]
+    pub decoder_layers: Option<usize>,
+    /// `relu`, `gelu` or `swish` [default: relu].
+    #[arg(long, value_name = "NAME", value_parser = by_name::<Activation>)]
+    pub activation: Option<Activation>,
+    /// Which of source embedding, target embedding and output projection are one matrix: `all`, `decoder` (the last two)
+    /// or `none` [default: all].
+    #[arg(long, value_name = "WHICH", value_parser = by_name::<Tie>)]
+    pub tie: Option<Tie>,
+    /// Columns of the positional encoding: `halves` (as Hugging Face Marian) or `interleaved` (as the paper prints it)
+    /// [default: halves].
+    #[arg(long, value_name = "LAYOUT", value_parser = by_name::<Positions>)]
+    pub positions: Option<Positions>,
+    /// Longest source or target in pieces with the end mark; longer training pairs are left out [default: 512].
+    #[arg(long, value_name = "PIECES")]
+    pub max_positions: Option<usize>,
+    /// Dropout on sublayer outputs and embeddings [default: 0.1].
+    #[arg(long, value_name = "P")]
+    pub dropout: Option<f64>,
+    /// Dropout on attention weights [default: as --dropout].
+    #[arg(long, value_name = "P")]
+    pub attention_dropout: Option<f64>,
+    /// Dropout inside the feed-forward sublayers [default: 0].
+    #[arg(long, value_name = "P")]
+    pub activation_dropout: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Training")]
+pub struct OptimArgs {
+    /// Seed of everything random [default: 1].
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Size of a batch: sentence pairs times the longest side, in pieces [default: by corpus size, at most 4096].
+    #[arg(long, value_name = "PIECES")]
+    pub batch_tokens: Option<usize>,
+    /// Learning rate at the end of the warmup [default: (d_model * warmup)^-0.5, as in the paper].
+    #[arg(long, value_name = "RATE")]
+    pub lr: Option<f64>,
+    /// Steps of linear increase of the learning rate [default: 4000, below d_model 512 1000].
+    #[arg(long, value_name = "STEPS")]
+    pub warmup: Option<u64>,
+    /// Share of probability that label smoothing spreads over the other pieces [default: 0.1].
+    #[arg(long, value_name = "P")]
+    pub label_smoothing: Option<f64>,
+    /// Largest norm of the gradient; 0 turns clipping off [default: 1].
+    #[arg(long, value_name = "NORM")]
+    pub clip_norm: Option<f64>,
+    /// Steps to train at most [default: 20000].
+    #[arg(long, value_name = "STEPS")]
+    pub max_steps: Option<u64>,
+    /// Steps between validations on dev [default: 500].
+    #[arg(long, value_name = "STEPS")]
+    pub valid_every: Option<u64>,
+    /// Steps between saves [default: as --valid-every].
+    #[arg(long, value_name = "STEPS")]
+    pub save_every: Option<u64>,
+    /// Validations without a better dev NLL after which training ends; 0 = never [default: 5].
+    #[arg(long, value_name = "N")]
+    pub patience: Option<u64>,
+}
+
+/// A value of a library enum by its serde name; the error lists the names.
+fn by_name<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    let value = serde_json::Value::String(text.to_string());
+    serde_json::from_value(value).map_err(|error| error.to_string())
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&n| n > 0).ok_or_else(|| "expected a number above 0".to_string())
+}

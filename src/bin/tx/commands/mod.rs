@@ -1,0 +1,82 @@
+//! One file per subcommand, and what they share: which model, which device, and how to refuse wrong usage.
+
+pub mod beam;
+pub mod inspect_attention;
+pub mod train;
+pub mod translate;
+
+use crate::cli::{Cli, Search};
+use anyhow::{Context, bail};
+use clap::CommandFactory;
+use std::path::{Path, PathBuf};
+use tx::candle_core::Device;
+use tx::checkpoint::Checkpoint;
+use tx::translate::{Options, Translator};
+
+/// The device of `--device`.
+fn device(name: &str) -> anyhow::Result<Device> {
+    let (kind, index) = name.split_once(':').unwrap_or((name, "0"));
+    let Ok(index) = index.parse::<usize>() else { bail!("--device {name}: {index:?} is not a number") };
+    let device = match kind {
+        "cpu" => Ok(Device::Cpu),
+        "cuda" | "metal"
+            if !cfg!(feature = "cuda") && kind == "cuda" || kind == "metal" && !cfg!(feature = "metal") =>
+        {
+            bail!(
+                "--device {name}: this tx was built without {kind}; build it with `cargo build --release --features {kind}`"
+            )
+        }
+        "cuda" => Device::new_cuda(index),
+        "metal" => Device::new_metal(index),
+        _ => bail!("--device {name}: expected cpu, cuda, cuda:N or metal"),
+    };
+    device.with_context(|| format!("--device {name}"))
+}
+
+/// Opens the model that the flags, the environment or the current folder name, and says which one.
+fn translator(search: &Search) -> anyhow::Result<Translator> {
+    let device = device(&search.machine.device)?;
+    let from_env = || std::env::var_os("TX_MODEL").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let local = || Some(tx::train::default_out()).filter(|path| path.is_dir());
+    let path = search.model.clone().or_else(from_env).or_else(local);
+    let checkpoint = match &path {
+        Some(path) => Checkpoint::open(path, &device).with_context(|| format!("model {}", path.display()))?,
+        None => tx::bundled::open(&device)?,
+    };
+    let translator = Translator::new(checkpoint, &device)?;
+    let name = path.as_deref().map_or("bundled".to_string(), |path: &Path| path.display().to_string());
+    let languages = match translator.languages() {
+        Some((src, tgt)) => format!(" ({src} → {tgt})"),
+        None => String::new(),
+    };
+    eprintln!("tx: model: {name}{languages}");
+    Ok(translator)
+}
+
+/// The library's options for the flags.
+fn options(search: &Search) -> Options {
+    Options {
+        beam_size: search.beam,
+        length_penalty: search.length_penalty,
+        max_length: search.max_length,
+        ..Options::default()
+    }
+}
+
+/// Ends the program as clap does when flags contradict each other: usage on stderr, exit code 2.
+fn usage_error(subcommand: &str, message: impl std::fmt::Display) -> ! {
+    let mut command = Cli::command();
+    command.build();
+    match command.find_subcommand_mut(subcommand) {
+        Some(command) => command.error(clap::error::ErrorKind::ValueValidation, message).exit(),
+        None => Cli::command().error(clap::error::ErrorKind::ValueValidation, message).exit(),
+    }
+}
+
+/// Refuses, before a model is loaded, numbers of hypotheses that cannot be had.
+fn check_beam(subcommand: &str, beam: Option<usize>, n_best: usize) {
+    // Without --beam the model has a say in its width, so only n-best is known yet.
+    if let Err(error) = tx::search::check_sizes(beam.unwrap_or(n_best.max(1)), n_best) {
+        usage_error(subcommand, error);
+    }
+}

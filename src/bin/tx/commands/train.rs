@@ -1,0 +1,169 @@
+//! `tx train`: a folder of parallel text in, a model directory out.
+
+use super::device;
+use crate::cli::TrainArgs;
+use crate::render::progress::Progress;
+use anyhow::{Context, bail};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tx::checkpoint::Checkpoint;
+use tx::train::settings::Given;
+use tx::train::validate::bleu;
+use tx::train::{Ending, Prepared, Request, prepare, train};
+use tx::translate::{Options, Translator};
+
+/// What a shell expects of a program that was interrupted.
+const INTERRUPTED: u8 = 130;
+
+pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
+    let device = device(&args.machine.device)?;
+    let (given, tokenizer_file) = given(&args)?;
+    let request = Request {
+        data: args.data.clone(),
+        out: args.out.clone(),
+        from: args.corpus.from.clone(),
+        to: args.corpus.to.clone(),
+        tokenizer_file,
+        resume: args.resume,
+        given,
+    };
+    let prepared = prepare(&request, &mut |notice| eprintln!("{notice}"))?;
+    let interrupt = stop_on_interrupt()?;
+    let settings = &prepared.origin.settings;
+    let mut progress = Progress::new(settings.max_steps, settings.patience);
+    let outcome = train(&prepared, &args.out, &device, &interrupt, &mut |event| progress.show(&event));
+    progress.finish();
+    let outcome = outcome?;
+    let (data, out) = (shell_word(&args.data), shell_word(&args.out));
+    let here = if args.out == tx::train::default_out() { String::new() } else { format!(" --out {out}") };
+    if outcome.ending == Ending::Interrupted {
+        eprintln!(
+            "interrupted after step {}; to go on: tx train {data}{here} --resume",
+            outcome.progress.step
+        );
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    let why = match outcome.ending {
+        Ending::Patience => format!("dev did not improve {} times in a row", settings.patience),
+        _ => "all steps are done".to_string(),
+    };
+    eprintln!("ended after step {}: {why}; {:.0} target tokens/s", outcome.progress.step, outcome.tgt_tok_s);
+    score_tests(&prepared, &args.out, &device)?;
+    let model = if here.is_empty() { String::new() } else { format!(" --model {out}") };
+    eprintln!(
+        "the model is in {}; try it: tx translate{model} --text {}",
+        args.out.display(),
+        example(&prepared)
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The settings that were given, by the library's names, and the tokenizer if it is a file.
+fn given(args: &TrainArgs) -> anyhow::Result<(Given, Option<PathBuf>)> {
+    let TrainArgs { corpus, shape, optim, .. } = args;
+    let kind = corpus.tokenizer.as_deref().filter(|name| ["bpe", "word", "char"].contains(name));
+    let file = corpus.tokenizer.as_ref().filter(|_| kind.is_none()).map(PathBuf::from);
+    if let Some(file) = &file {
+        if !file.is_file() {
+            bail!("--tokenizer {}: expected bpe, word, char or a tokenizer.json file", file.display());
+        }
+        if corpus.vocab_size.is_some() || corpus.lowercase {
+            bail!(
+                "--vocab-size and --lowercase belong to a tokenizer that is trained; {} is finished",
+                file.display()
+            );
+        }
+    }
+    let all = json!({
+        "preset": shape.preset,
+        "d_model": shape.d_model,
+        "encoder_layers": shape.encoder_layers.or(shape.layers),
+        "decoder_layers": shape.decoder_layers.or(shape.layers),
+        "heads": shape.heads,
+        "d_ff": shape.ff,
+        "activation": shape.activation,
+        "tie": shape.tie,
+        "positions": shape.positions,
+        "max_positions": shape.max_positions,
+        "dropout": shape.dropout,
+        "attention_dropout": shape.attention_dropout,
+        "activation_dropout": shape.activation_dropout,
+        "tokenizer": kind,
+        "vocab_size": corpus.vocab_size,
+        "lowercase": corpus.lowercase.then_some(true),
+        "seed": optim.seed,
+        "batch_tokens": optim.batch_tokens,
+        "lr": optim.lr,
+        "warmup_steps": optim.warmup,
+        "label_smoothing": optim.label_smoothing,
+        "clip_norm": optim.clip_norm,
+        "max_steps": optim.max_steps,
+        "valid_every": optim.valid_every,
+        "save_every": optim.save_every,
+        "patience": optim.patience,
+    });
+    let given = all.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    Ok((given.map(|(name, value)| (name.clone(), value.clone())).collect(), file))
+}
+
+/// The first Ctrl-C (or SIGTERM) asks training to save and stop, the second ends the program.
+fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let flag = interrupt.clone();
+    ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    })
+    .context("could not listen for Ctrl-C")?;
+    Ok(interrupt)
+}
+
+/// BLEU of the best model on every test set, with the search that `tx translate` uses.
+fn score_tests(prepared: &Prepared, out: &Path, device: &tx::candle_core::Device) -> anyhow::Result<()> {
+    if prepared.tests.is_empty() {
+        return Ok(());
+    }
+    let translator = Translator::new(Checkpoint::open(out, device)?, device)?;
+    for text in &prepared.tests {
+        let lines =
+            text.src.iter().enumerate().map(|(index, line)| (index as u64 + 1, line.clone())).collect();
+        let translations = translator.translate(lines, &Options::default())?;
+        let hypotheses: Vec<String> = translations
+            .into_iter()
+            .map(|mut translation| translation.hypotheses.swap_remove(0).text)
+            .collect();
+        let bleu = bleu(&hypotheses, &text.tgt)?;
+        eprintln!("{}: {} ({} lines, beam 4)", text.name, bleu.format(2), text.len());
+    }
+    Ok(())
+}
+
+/// A source sentence of dev to try the model on.
+fn example(prepared: &Prepared) -> String {
+    let sentence = prepared.dev_text.src.iter().find(|line| !line.trim().is_empty());
+    shell_word(sentence.map_or("Hello.", |line| line))
+}
+
+/// `text` as one word of a shell.
+fn shell_word(text: impl AsRef<std::ffi::OsStr>) -> String {
+    let text = text.as_ref().to_string_lossy();
+    if !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "._-/=:,+@".contains(c)) {
+        return text.into_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shell_words_survive_a_shell() {
+        assert_eq!(shell_word("data/en-de"), "data/en-de");
+        assert_eq!(shell_word("I'm here."), "'I'\\''m here.'");
+    }
+}

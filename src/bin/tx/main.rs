@@ -1,0 +1,66 @@
+//! The command `tx`: flags in, text out. What it computes is in the library.
+
+mod cli;
+mod commands;
+mod config_file;
+mod render;
+
+use clap::{CommandFactory, Parser};
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+/// Keeps freed memory: with the system's allocator a training step spends its time on page faults.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let args = match config_file::expand(std::env::args_os().collect()) {
+        Ok(args) => args,
+        Err(error) => return fail(&error),
+    };
+    let cli = Cli::parse_from(args);
+    set_threads(&cli.command);
+    let result = match cli.command {
+        Command::Train(args) => commands::train::run(*args),
+        Command::Translate(args) => commands::translate::run(args),
+        Command::Beam(args) => commands::beam::run(args),
+        Command::InspectAttention(args) => commands::inspect_attention::run(args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "tx", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+    };
+    result.unwrap_or_else(|error| fail(&error))
+}
+
+/// Prints the chain of causes. A reader that went away is no failure: `tx translate | head -1` ends quietly.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    let is_closed_pipe = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe);
+    if is_closed_pipe {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("tx: {error:#}");
+    ExitCode::FAILURE
+}
+
+/// One setting caps every pool of threads. candle's own pool spins beside rayon's, which does the work here: it
+/// gets one.
+fn set_threads(command: &Command) {
+    let machine = match command {
+        Command::Train(args) => &args.machine,
+        Command::Translate(args) => &args.search.machine,
+        Command::Beam(args) => &args.search.machine,
+        Command::InspectAttention(args) => &args.search.machine,
+        Command::Completions { .. } => return,
+    };
+    // SAFETY: nothing else runs yet; the libraries read these variables when they start their first thread.
+    unsafe {
+        std::env::set_var("CANDLE_NUM_THREADS", "1");
+        if let Some(threads) = machine.threads {
+            std::env::set_var("RAYON_NUM_THREADS", threads.to_string());
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What is drawn on a terminal.
+
+pub mod beam_view;
+pub mod heat_map;
+pub mod progress;
+
+use unicode_width::UnicodeWidthStr;
+
+/// `text` filled up with blanks to `width` cells of the terminal.
+fn pad(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
+}

@@ -1,0 +1,21 @@
+//! The English-German model inside the library (see `assets/en-de/README.md`).
+
+use crate::checkpoint::Checkpoint;
+use crate::error::Result;
+use candle_core::Device;
+use std::borrow::Cow;
+use std::path::Path;
+
+/// The files of its directory.
+const FILES: [(&str, &[u8]); 3] = [
+    ("config.json", include_bytes!("../assets/en-de/config.json")),
+    ("model.safetensors", include_bytes!("../assets/en-de/model.safetensors")),
+    ("tokenizer.json", include_bytes!("../assets/en-de/tokenizer.json")),
+];
+
+/// Opens it.
+pub fn open(device: &Device) -> Result<Checkpoint> {
+    Checkpoint::from_files(Path::new("bundled"), device, |name| {
+        Ok(FILES.iter().find(|(file, _)| *file == name).map(|(_, bytes)| Cow::Borrowed(*bytes)))
+    })
+}
