@@ -1,0 +1,64 @@
+//! What the tests share: goldens, comparisons, and the program.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use tx::candle_core::{Device, Tensor};
+use tx::checkpoint::{Checkpoint, tensors};
+use tx::model::parameters::Weights;
+use tx::model::{Transformer, linear};
+
+/// A file below `tests/golden`.
+pub fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+pub fn golden_json(name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(golden(name)).unwrap()).unwrap()
+}
+
+pub fn golden_tensors(name: &str) -> Weights {
+    tensors::read(&golden(name), &Device::Cpu).unwrap()
+}
+
+/// The small model of the goldens.
+pub fn tiny() -> Checkpoint {
+    Checkpoint::open(&golden("tiny-marian"), &Device::Cpu).unwrap()
+}
+
+pub fn transformer(checkpoint: &Checkpoint, kind: linear::Kind) -> Transformer {
+    Transformer::new(&checkpoint.config, &checkpoint.weights, kind).unwrap()
+}
+
+/// `[[1, 2], [3]]` as ids.
+pub fn sentences(json: &Value) -> Vec<Vec<u32>> {
+    serde_json::from_value(json.clone()).unwrap()
+}
+
+pub fn lengths(sentences: &[Vec<u32>]) -> Vec<usize> {
+    sentences.iter().map(Vec::len).collect()
+}
+
+/// The rows of real tokens of a padded [b, width, d] tensor, one after the other.
+pub fn unpad(padded: &Tensor, lengths: &[usize]) -> Tensor {
+    let rows: Vec<Tensor> = lengths
+        .iter()
+        .enumerate()
+        .map(|(sentence, &length)| padded.get(sentence).unwrap().narrow(0, 0, length).unwrap())
+        .collect();
+    Tensor::cat(&rows, 0).unwrap()
+}
+
+pub fn flat(tensor: &Tensor) -> Vec<f32> {
+    tensor.flatten_all().unwrap().to_vec1().unwrap()
+}
+
+/// max |Δ| ≤ `tolerance` · max |expected|, with where and what on failure.
+pub fn assert_close(what: &str, found: &Tensor, expected: &Tensor, tolerance: f32) {
+    assert_eq!(found.dims(), expected.dims(), "{what}");
+    let (found, expected) = (flat(found), flat(expected));
+    let scale = expected.iter().fold(0f32, |max, x| max.max(x.abs()));
+    for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        let difference = (found - expected).abs();
+        assert!(difference <= tolerance * scale, "{what}[{at}]: {found} instead of {expected}");
+    }
+}

@@ -1,0 +1,174 @@
+use crate::common::*;
+use proptest::prelude::*;
+use tx::candle_core::Device;
+use tx::model::Pass;
+use tx::model::linear::Kind;
+use tx::search::{self, Finish, LengthPenalty, Like, Scorer, TransformerScorer};
+use tx::translate::{Options, Translation, Translator};
+
+fn translator() -> Translator {
+    Translator::new(tiny(), &Device::Cpu).unwrap()
+}
+
+fn beam(beam_size: usize) -> Options {
+    Options {
+        beam_size: Some(beam_size),
+        length_penalty: Some(LengthPenalty::Gnmt(0.6)),
+        ..Options::default()
+    }
+}
+
+fn translate(translator: &Translator, lines: &[&str], options: &Options) -> Vec<Translation> {
+    let lines = lines.iter().enumerate().map(|(index, line)| (index as u64 + 1, line.to_string())).collect();
+    translator.translate(lines, options).unwrap()
+}
+
+/// What must not differ: ids and the bits of every log-probability.
+fn essence(translations: &[Translation]) -> Vec<Vec<(Vec<u32>, Vec<f32>, f64)>> {
+    let of = |translation: &Translation| {
+        let each = translation.hypotheses.iter();
+        each.map(|found| (found.ids.clone(), found.token_log_probs.clone(), found.score)).collect()
+    };
+    translations.iter().map(of).collect()
+}
+
+/// Ids and log-probabilities of `transformers`' greedy search, and beam 1.
+#[test]
+fn greedy_agrees_with_transformers() {
+    let translator = translator();
+    for expected in golden_json("model.json")["greedy"].as_array().unwrap() {
+        let text = expected["text"].as_str().unwrap();
+        let options = Options { max_length: Some(20), ..beam(1) };
+        let found = &translate(&translator, &[text], &options)[0].hypotheses[0];
+        let ids: Vec<u32> = serde_json::from_value(expected["ids"].clone()).unwrap();
+        assert_eq!(found.ids, ids, "{text}");
+        assert_eq!(found.text, expected["output"].as_str().unwrap());
+        assert_eq!(found.finish == Finish::Cut, expected["finish"] == "cut");
+        assert!((found.log_prob - expected["log_prob"].as_f64().unwrap()).abs() < 1e-4, "{text}");
+        let sum: f64 = found.token_log_probs.iter().map(|&x| f64::from(x)).sum();
+        assert!((found.log_prob - sum).abs() < 1e-6);
+    }
+}
+
+/// Given targets, fed token by token, have the log-probabilities that `transformers` gives them.
+#[test]
+fn forced_log_probs_agree_with_transformers() {
+    let model = transformer(&tiny(), Kind::Packed);
+    let scorer = TransformerScorer::new(&model);
+    for case in golden_json("model.json")["forced"].as_array().unwrap() {
+        let src: Vec<u32> = serde_json::from_value(case["src"].clone()).unwrap();
+        let ids: Vec<u32> = serde_json::from_value(case["ids"].clone()).unwrap();
+        let mut state = scorer.start(&[src]).unwrap();
+        let mut last = 2;
+        let mut log_prob = 0.0;
+        for id in ids {
+            log_prob += f64::from(scorer.step(&mut state, &[last]).unwrap()[id as usize]);
+            last = id;
+        }
+        assert!((log_prob - case["log_prob"].as_f64().unwrap()).abs() < 1e-4, "{log_prob}");
+    }
+}
+
+/// One decoder body: token by token with caches, rows reordered on the way, as with the whole sentence at once.
+#[test]
+fn cached_decoding_is_full_decoding() {
+    let json = golden_json("model.json");
+    let (src, tgt_in) = (sentences(&json["src"]), sentences(&json["tgt_in"]));
+    for kind in [Kind::Plain, Kind::Packed] {
+        let model = transformer(&tiny(), kind);
+        let memory = model.encode(&src.concat(), &lengths(&src), &mut Pass::inference()).unwrap();
+        let full =
+            model.decode(&tgt_in.concat(), &lengths(&tgt_in), &memory, &mut Pass::inference()).unwrap();
+        let mut state = model.start(&memory).unwrap();
+        let mut live: Vec<usize> = (0..src.len()).collect();
+        let firsts: Vec<usize> = (0..src.len()).map(|i| lengths(&tgt_in[..i]).iter().sum()).collect();
+        for step in 0..lengths(&tgt_in).into_iter().max().unwrap() {
+            // Sentences that are done leave the batch.
+            let stay: Vec<usize> = (0..live.len()).filter(|&row| step < tgt_in[live[row]].len()).collect();
+            state.reorder(&stay).unwrap();
+            live = stay.into_iter().map(|row| live[row]).collect();
+            let tokens: Vec<u32> = live.iter().map(|&sentence| tgt_in[sentence][step]).collect();
+            let logits = model.step(&tokens, &mut state).unwrap();
+            for (row, &sentence) in live.iter().enumerate() {
+                let expected = full.narrow(0, firsts[sentence] + step, 1).unwrap();
+                assert_close("logits", &logits.narrow(0, row, 1).unwrap(), &expected, 1e-5);
+            }
+        }
+    }
+}
+
+/// Row 53: nothing of sentence A is left when B follows.
+#[test]
+fn no_state_leaks_from_one_sentence_to_the_next() {
+    let translator = translator();
+    let (a, b) = ("we see the sea", "ja");
+    let alone = essence(&translate(&translator, &[b], &beam(4)));
+    translate(&translator, &[a], &beam(4));
+    assert_eq!(essence(&translate(&translator, &[b], &beam(4))), alone);
+    assert_eq!(essence(&translate(&translator, &[a, b], &beam(4)))[1], alone[0]);
+}
+
+#[test]
+fn beam_1_is_greedy() {
+    let model = transformer(&tiny(), Kind::Packed);
+    let scorer = TransformerScorer::new(&model);
+    let options = search::Options {
+        beam_size: 1,
+        n_best: 1,
+        length_penalty: LengthPenalty::None,
+        bos: 2,
+        eos: 3,
+        banned: vec![0, 1, 2],
+        like: Like::Tx,
+    };
+    for src in sentences(&golden_json("model.json")["src"]) {
+        let greedy = search::greedy(&scorer, &[src.clone()], &[20], &options, None).unwrap();
+        let beam = search::beam_search(&scorer, &[src], &[20], &options, None).unwrap();
+        assert_eq!(greedy[0].as_ref().unwrap(), beam[0].as_ref().unwrap());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Batch size, order and number of threads change neither a token nor a bit of its log-probability.
+    #[test]
+    fn the_company_of_a_line_never_matters(
+        lines in prop::collection::vec("[a-zäöü .,?!]{0,14}", 1..9),
+        batch_size in 1usize..9,
+        threads in 1usize..4,
+        beam_size in 1usize..6,
+    ) {
+        let translator = translator();
+        let options = |batch_size| Options { batch_size: Some(batch_size), n_best: Some(beam_size), ..beam(beam_size) };
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let alone: Vec<_> = lines.iter().map(|line| essence(&translate(&translator, &[line], &options(1))).remove(0)).collect();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let together = pool.install(|| essence(&translate(&translator, &lines, &options(batch_size))));
+        prop_assert_eq!(&together, &alone);
+        let reversed: Vec<&str> = lines.iter().rev().copied().collect();
+        let mut reversed = essence(&translate(&translator, &reversed, &options(batch_size)));
+        reversed.reverse();
+        prop_assert_eq!(&reversed, &alone);
+    }
+}
+
+/// A line of more pieces than positions is translated in parts, none of it dropped.
+#[test]
+fn a_line_that_is_too_long_is_split() {
+    let translator = translator();
+    let limit = translator.model().config().max_positions;
+    let line = "we see the sea. ".repeat(20);
+    let found = &translate(&translator, &[&line, "ja"], &beam(2))[0];
+    let pieces = translator.encode(&line).unwrap().len();
+    assert!(pieces > limit);
+    let parts = match found.notices.as_slice() {
+        [tx::translate::Notice::Split { pieces: said, limit: of, parts }, ..] => {
+            assert_eq!((*said, *of), (pieces, limit));
+            *parts
+        }
+        other => panic!("{other:?}"),
+    };
+    assert!(parts >= pieces.div_ceil(limit));
+    assert!(!found.hypotheses[0].text.is_empty());
+}

@@ -1,0 +1,15 @@
+//! The integration tests, one binary: each module says what it checks and against what.
+
+mod common;
+/// Search, caches and batches on the real model: laws that hold for every input.
+mod decoding;
+/// Gradients and training steps against PyTorch.
+mod gradients;
+/// Encoder, decoder and attention against `transformers`.
+mod model;
+/// The program: lines in, lines out, and how it behaves in a pipe.
+mod program;
+/// The transcripts of README.md.
+mod readme;
+/// Whole training runs: they learn, repeat to the byte, and resume.
+mod training;
