@@ -234,7 +234,7 @@ mod tests {
         forced::same_everywhere(|| {
             let op = |v: &[Tensor]| Ok(cross_entropy(&v[0], &targets, 0.1)?.loss);
             (
-                value_and_gradients(&[logits.clone()], op).unwrap(),
+                value_and_gradients(std::slice::from_ref(&logits), op).unwrap(),
                 cross_entropy(&logits, &targets, 0.1).unwrap().nll,
             )
         });

@@ -50,7 +50,7 @@ impl Dropout {
 #[inline(always)]
 pub fn kept(key: u64, index: u64, threshold: u32) -> bool {
     let bits = rng::hash(key, index / 2);
-    let half = if index % 2 == 0 { bits as u32 } else { (bits >> 32) as u32 };
+    let half = if index.is_multiple_of(2) { bits as u32 } else { (bits >> 32) as u32 };
     half >= threshold
 }
 
@@ -85,7 +85,7 @@ impl CustomOp1 for Dropout {
     }
 
     fn bwd(&self, x: &Tensor, _y: &Tensor, grad: &Tensor) -> candle_core::Result<Option<Tensor>> {
-        let dx = self.apply(&*Numbers::of(&grad.contiguous()?)?);
+        let dx = self.apply(&Numbers::of(&grad.contiguous()?)?);
         Ok(Some(Tensor::from_vec(dx, x.shape(), x.device())?))
     }
 }
@@ -93,16 +93,18 @@ impl CustomOp1 for Dropout {
 simd! {
     /// `out` = x ⊙ the mask from index `start` on, which must be even.
     fn masked(x: &[f32], key: u64, start: u64, threshold: u32, scale: f32, out: &mut [f32]) {
-        let (x_pairs, x_last) = x.as_chunks::<2>();
-        let (out_pairs, out_last) = out.as_chunks_mut::<2>();
-        for (pair, (x, out)) in x_pairs.iter().zip(out_pairs).enumerate() {
-            let bits = rng::hash(key, start / 2 + pair as u64);
-            out[0] = if bits as u32 >= threshold { x[0] * scale } else { 0.0 };
-            out[1] = if (bits >> 32) as u32 >= threshold { x[1] * scale } else { 0.0 };
-        }
-        if let (&[x_last], [out_last]) = (x_last, out_last) {
-            let last = start + x.len() as u64 - 1;
-            *out_last = if kept(key, last, threshold) { x_last * scale } else { 0.0 };
+        /// The hashes of a block are made in a loop of their own: half the time of one mixed loop.
+        const PAIRS: usize = 64;
+        for (block, (x, out)) in x.chunks(2 * PAIRS).zip(out.chunks_mut(2 * PAIRS)).enumerate() {
+            let first = start / 2 + (block * PAIRS) as u64;
+            let mut halves = [0; 2 * PAIRS];
+            for (pair, halves) in halves.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+                let bits = rng::hash(key, first + pair as u64);
+                *halves = [bits as u32, (bits >> 32) as u32];
+            }
+            for ((out, &x), &half) in out.iter_mut().zip(x).zip(&halves) {
+                *out = if half >= threshold { x * scale } else { 0.0 };
+            }
         }
     }
 }

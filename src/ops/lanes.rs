@@ -290,4 +290,61 @@ mod tests {
         let (a, b, c) = (1.0 + 2f32.powi(-12), 2f32.powi(-24) * (1.0 - 2f32.powi(-12)), 1.0);
         check(a, b, c);
     }
+
+    /// Loads and stores of every length touch nothing else, and the other functions are those of [`Portable`].
+    fn is_portable<L: Lanes>() {
+        let mut rng = Rng::new(8, "lanes");
+        let numbers: Vec<f32> = (0..LANES * LANES).map(|_| rng.normal() as f32).collect();
+        let bits = |x: [f32; LANES]| x.map(f32::to_bits);
+        // SAFETY: the caller has asked the processor; all pointers are to whole vectors or cut by `n`.
+        unsafe {
+            let out = |vector: L| {
+                let mut out = [0.0; LANES];
+                vector.store_first(out.as_mut_ptr(), LANES);
+                out
+            };
+            let load = |i: usize| L::load_first(numbers.as_ptr().add(i * LANES), LANES);
+            let portable = |i: usize| Portable::load_first(numbers.as_ptr().add(i * LANES), LANES);
+            for n in 0..=LANES {
+                let exact = numbers[..n].to_vec();
+                let loaded = out(L::load_first(exact.as_ptr(), n));
+                assert!(loaded[..n] == exact[..] && loaded[n..].iter().all(|&x| x == 0.0), "{n}");
+                let mut stored = vec![7.0; n + 1];
+                load(1).store_first(stored.as_mut_ptr(), n);
+                assert!(stored[..n] == numbers[LANES..][..n] && stored[n] == 7.0, "{n}");
+            }
+            assert_eq!(out(L::splat(2.5)), [2.5; LANES]);
+            let fused = portable(0).mul_add(portable(1), portable(2)).0;
+            assert_eq!(bits(out(load(0).mul_add(load(1), load(2)))), bits(fused));
+            let sums = Portable::sums(std::array::from_fn(portable)).0;
+            assert_eq!(bits(out(L::sums(std::array::from_fn(load)))), bits(sums));
+        }
+    }
+
+    #[test]
+    fn all_vectors_compute_the_same() {
+        is_portable::<Portable>();
+        #[cfg(target_arch = "x86_64")]
+        for level in super::super::simd::forced::levels() {
+            use super::super::simd::Level;
+            match level {
+                Level::Avx512 => is_portable::<Avx512>(),
+                Level::Avx2 => is_portable::<Avx2>(),
+                Level::Baseline => {}
+            }
+        }
+    }
+
+    /// Sixteen ones, then vectors with one number each: a sum counts every lane of its own vector once.
+    #[test]
+    fn sums_by_hand() {
+        // SAFETY: any processor has these.
+        unsafe {
+            let vectors = std::array::from_fn(|i| {
+                Portable(std::array::from_fn(|lane| if i == 0 || lane == i { 1.0 + i as f32 } else { 0.0 }))
+            });
+            let expected: [f32; LANES] = std::array::from_fn(|i| if i == 0 { 16.0 } else { 1.0 + i as f32 });
+            assert_eq!(Portable::sums(vectors).0, expected);
+        }
+    }
 }

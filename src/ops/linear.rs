@@ -60,8 +60,8 @@ impl Linear {
     /// dx and dW, each only if something below needs it.
     fn backward(x: &Tensor, weight: &Tensor, grad: &Tensor) -> candle_core::Result<[Option<Tensor>; 2]> {
         let ((n, i), (o, _)) = (x.dims2()?, weight.dims2()?);
-        let numbers = Numbers::of(grad)?;
-        let g = Matrix::new(&numbers, n, o);
+        let grad = Numbers::of(grad)?;
+        let g = Matrix::new(&grad, n, o);
         let dx = match x.track_op() {
             true => {
                 let dx = product(g, Matrix::new(&Numbers::of(weight)?, o, i));

@@ -92,6 +92,7 @@ unsafe fn gemm_into(a: Matrix, b: Matrix, out: *mut f32, add: bool) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::simd::{forced, level};
     use super::*;
 
     #[test]
@@ -113,6 +114,25 @@ mod tests {
         let mut out = vec![1.0; 2];
         add_product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 1), &mut out);
         assert_eq!(out, [1., 1.]);
+    }
+
+    /// The `gemm` crate divides rows and columns among threads, never the inner size.
+    #[test]
+    fn same_bits_at_every_number_of_threads() {
+        let numbers: Vec<f32> = (0..300 * 130).map(|i| (i as f32).sin()).collect();
+        let work = |threads| {
+            forced::run(level(), threads, || {
+                let (a, b) = (Matrix::new(&numbers, 300, 130), Matrix::new(&numbers, 130, 300));
+                [product(a, b), product(b, a), product(a, a.t()), product(b.t(), b)].concat()
+            })
+        };
+        let one = work(1);
+        for threads in [2, 3] {
+            assert!(
+                work(threads).iter().zip(&one).all(|(a, b)| a.to_bits() == b.to_bits()),
+                "{threads} threads"
+            );
+        }
     }
 
     #[test]

@@ -6,7 +6,6 @@
 mod activation;
 mod adam;
 mod attention;
-mod attention_cpu;
 #[cfg(test)]
 pub(crate) mod check;
 mod cpu;

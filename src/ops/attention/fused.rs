@@ -1,7 +1,7 @@
 //! The fused form of [`super::attention`] on the CPU: no padding, no masks, no copies for the heads.
 //!
 //! A task is one head of one span. It reads the rows of its span in place, and no two tasks write the same element,
-//! so results do not depend on the number of threads. By [`super::kernel`] a query's output depends on its row and on
+//! so results do not depend on the number of threads. By [`crate::ops::kernel`] a query's output depends on its row and on
 //! the keys it sees alone, bit for bit: on a batch as alone, with cached keys as in the full pass.
 //!
 //! The backward pass computes the weights again instead of keeping them: with s and p the scores and weights of a
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use candle_core::{CpuStorage, CustomOp3, Device, Layout, Shape, Tensor};
 use rayon::prelude::*;
 
-use super::attention::{dropout_index, scale};
-use super::dropout::Dropout;
-use super::kernel::{Matrix, Output, dots, filled, matmul};
-use super::lanes::LANES;
-use super::rows::{Rows, in_rows, rows};
-use super::simd::{exp, max, simd, sum, sum2};
-use super::spans::{Spans, Visible};
+use super::{dropout_index, scale};
 use crate::Result;
+use crate::ops::dropout::Dropout;
+use crate::ops::kernel::{Matrix, Output, dots, filled, matmul};
+use crate::ops::lanes::LANES;
+use crate::ops::rows::{Rows, in_rows, rows};
+use crate::ops::simd::{exp, max, simd, sum, sum2};
+use crate::ops::spans::{Spans, Visible};
 
 /// Multiply-adds below which a second thread costs more than it saves.
 const SERIAL: usize = 1 << 19;
@@ -274,7 +274,7 @@ impl Head {
 /// Zeros in the rows of `out` [n, d] that no range holds.
 fn zero_gaps<'a>(out: Output<'_>, ranges: impl Iterator<Item = &'a Range<usize>>, n: usize, d: usize) {
     let mut free = 0;
-    for range in ranges.cloned().chain([n..n]) {
+    for range in ranges.cloned().chain(std::iter::once(n..n)) {
         // SAFETY: tasks begin after this, and ranges do not overlap.
         unsafe { out.from(free, 0).zero(range.start - free, d) };
         free = range.end;
@@ -306,24 +306,27 @@ pub(super) fn weights(
 simd! {
     /// softmax(scores · scale) in place, over the keys that each query sees; zeros after them.
     fn softmax(scores: &mut [f32], pitch: usize, visible: Visible, scale: f32) {
+        // In three passes, so that the rows do not wait for each other's chains of dependent instructions. Hidden
+        // scores become 0, not -∞, before they become 0 again: exponentials that underflow are slow.
         for (query, row) in scores.chunks_exact_mut(pitch).enumerate() {
             let seen = visible.of(query);
-            let Some(&first) = row[..seen].first() else {
-                row.fill(0.0);
-                continue;
-            };
-            // Whole vectors, so that the loops have no rest. Not filled with -∞: results that underflow are slow.
-            let (row, hidden) = row.split_at_mut(seen.next_multiple_of(LANES));
-            hidden.fill(0.0);
-            row[seen..].fill(first);
-            let largest = max(row);
+            let largest = max(&row[..seen]);
             for x in row.as_chunks_mut::<LANES>().0 {
                 for x in x {
-                    *x = exp((*x - largest) * scale);
+                    *x = (*x - largest) * scale;
                 }
             }
             row[seen..].fill(0.0);
-            let factor = 1.0 / sum(row, |x| x);
+        }
+        for x in scores.as_chunks_mut::<LANES>().0 {
+            for x in x {
+                *x = exp(*x);
+            }
+        }
+        for (query, row) in scores.chunks_exact_mut(pitch).enumerate() {
+            row[visible.of(query)..].fill(0.0);
+            let total = sum(row, |x| x);
+            let factor = if total == 0.0 { 0.0 } else { 1.0 / total };
             for x in row.as_chunks_mut::<LANES>().0 {
                 for x in x {
                     *x *= factor;
@@ -350,13 +353,22 @@ simd! {
 }
 
 simd! {
-    /// Dropout on a row of even length whose mask begins at the even index `start`.
+    /// Dropout on a row of whole vectors whose mask begins at the even index `start`.
     fn drop_row(row: &mut [f32], key: u64, start: u64, threshold: u32, scale: f32) {
-        for (pair, x) in row.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+        for (vector, x) in row.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
             // Two elements share a hash, as in `kept`.
-            let bits = crate::rng::hash(key, start / 2 + pair as u64);
-            x[0] = if bits as u32 >= threshold { x[0] * scale } else { 0.0 };
-            x[1] = if (bits >> 32) as u32 >= threshold { x[1] * scale } else { 0.0 };
+            let mut halves = [0; LANES];
+            for (pair, halves) in halves.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+                let bits = crate::rng::hash(key, start / 2 + (vector * LANES / 2 + pair) as u64);
+                *halves = [bits as u32, (bits >> 32) as u32];
+            }
+            for (x, half) in x.iter_mut().zip(halves) {
+                *x = if half >= threshold { *x * scale } else { 0.0 };
+            }
         }
     }
 }
+
+#[cfg(test)]
+#[path = "fused_tests.rs"]
+mod tests;

@@ -3,11 +3,14 @@
 //!
 //! A query that sees no key has the output zero and a gradient of zero. Dropout, if any, falls on the weights (5.4).
 
+mod fused;
+
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 
-use super::attention_cpu::Fused;
+use fused::Fused;
+
 use super::dropout::{Dropout, kept};
 use super::rows::{Rows, in_rows};
 use super::spans::{Span, Spans, causal_mask, key_padding_mask};
@@ -66,7 +69,7 @@ pub fn attention_weights(q: &Tensor, k: &Tensor, spans: &Spans, n_heads: usize) 
     if fused_applies(&[q, k]) {
         let (q, k) = (in_rows(q)?, in_rows(k)?);
         let (q, k) = (Rows::of(&q)?, Rows::of(&k)?);
-        return super::attention_cpu::weights(q.matrix()?, k.matrix()?, d, spans, n_heads);
+        return fused::weights(q.matrix()?, k.matrix()?, d, spans, n_heads);
     }
     let shape = |span: &Span| (n_heads, span.q.len(), span.k.len());
     if spans.max_q() * spans.max_k() == 0 {
