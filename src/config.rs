@@ -180,12 +180,12 @@ impl Config {
     pub fn check(&self) -> Result<()> {
         let mut problems = Vec::new();
         let d = self.d_model;
-        if d == 0 || d % 2 == 1 {
+        if d == 0 || !d.is_multiple_of(2) {
             problems
                 .push(format!("d_model is {d}: it must be even and above 0, half sines and half cosines"));
         }
         for (name, stack) in [("encoder", self.encoder), ("decoder", self.decoder)] {
-            if stack.heads == 0 || d % stack.heads.max(1) != 0 {
+            if stack.heads == 0 || !d.is_multiple_of(stack.heads) {
                 problems.push(format!(
                     "the {name} has {} heads: d_model = {d} must be a multiple of it",
                     stack.heads

@@ -20,6 +20,17 @@
 //! Modules import downwards: `error config rng`, `ops`, `model`, `search`; `text`, `data`, `checkpoint`, `score`;
 //! `translate`; `train`.
 
+//! ```
+//! use tx::candle_core::Device;
+//! use tx::translate::{Options, Translator};
+//!
+//! let translator = Translator::new(tx::bundled::open(&Device::Cpu)?, &Device::Cpu)?;
+//! let lines = vec![(1, "Good morning!".to_string())];
+//! let translations = translator.translate(lines, &Options::default())?;
+//! println!("{}", translations[0].hypotheses[0].text);
+//! # Ok::<(), tx::Error>(())
+//! ```
+
 #![warn(missing_docs)]
 
 pub mod bundled;

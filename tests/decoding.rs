@@ -23,8 +23,10 @@ fn translate(translator: &Translator, lines: &[&str], options: &Options) -> Vec<
     translator.translate(lines, options).unwrap()
 }
 
-/// What must not differ: ids and the bits of every log-probability.
-fn essence(translations: &[Translation]) -> Vec<Vec<(Vec<u32>, Vec<f32>, f64)>> {
+/// What must not differ of a hypothesis: ids, the bits of every log-probability, the score.
+type Essence = (Vec<u32>, Vec<f32>, f64);
+
+fn essence(translations: &[Translation]) -> Vec<Vec<Essence>> {
     let of = |translation: &Translation| {
         let each = translation.hypotheses.iter();
         each.map(|found| (found.ids.clone(), found.token_log_probs.clone(), found.score)).collect()
@@ -122,7 +124,7 @@ fn beam_1_is_greedy() {
         like: Like::Tx,
     };
     for src in sentences(&golden_json("model.json")["src"]) {
-        let greedy = search::greedy(&scorer, &[src.clone()], &[20], &options, None).unwrap();
+        let greedy = search::greedy(&scorer, std::slice::from_ref(&src), &[20], &options, None).unwrap();
         let beam = search::beam_search(&scorer, &[src], &[20], &options, None).unwrap();
         assert_eq!(greedy[0].as_ref().unwrap(), beam[0].as_ref().unwrap());
     }

@@ -365,3 +365,29 @@ fn the_version_and_completions_are_there() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("inspect-attention"), "{shell}");
     }
 }
+
+/// Nobody reads stderr any more: no panic, and training goes on to its end.
+#[test]
+fn a_closed_stderr_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let toy = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/toy");
+    let args = [
+        "train",
+        toy,
+        "--out",
+        "out",
+        "--max-steps",
+        "1",
+        "--valid-every",
+        "1",
+        "--layers",
+        "1",
+        "--d-model",
+        "16",
+    ];
+    let status = tx(&args).current_dir(folder.path()).stderr(writer).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(folder.path().join("out/model.safetensors").is_file());
+}

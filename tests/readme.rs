@@ -1,17 +1,19 @@
 //! Runs every transcript of README.md and compares what comes out with what is printed there.
 //!
-//! A transcript is a fenced block whose info string is exactly `console`; all others (`sh`, `text`, `console,ignore`)
-//! are left alone. In it, a line `$ command` is run by `sh`, with the built `tx` first in the path; a command that ends
-//! in `\` goes on in the next line. The lines up to the next `$ ` are what it must print, stdout and stderr together as
-//! in a terminal (standard input is empty); blank lines at the end do not count. `cargo run --release -- ` stands for
-//! `tx `, so that the first command of a new user is checked too.
+//! A transcript is a fenced block whose info string is exactly `console`; all others (`sh`, `text`,
+//! `console,ignore`) are left alone. In it, a line `$ command` is run by `sh`, with the built `tx` first in
+//! the path; a command that ends in `\` goes on in the next line (after `> `, if that is there). The lines
+//! up to the next `$ ` are what it must print, stdout and stderr together as in a terminal (standard input
+//! is empty); blank lines at the end do not count. `cargo run --release -- ` stands for `tx `, so that the
+//! first command of a new user is checked too.
 //!
 //! - a line `...` stands for any number of lines, `[..]` in a line for any text;
 //! - a last line `[2]` says that the command exits with 2; without it, it must exit with 0;
-//! - the commands of a section (`#` or `##` heading) share one folder, which starts with a copy of `assets/`;
-//!   nothing else is kept from one command to the next, neither `cd` nor variables.
+//! - the commands of a section (`#` or `##` heading) share one folder, which starts with a copy of
+//!   `assets/`; nothing else is kept from one command to the next, neither `cd` nor variables.
 //!
-//! `TX_BLESS=1 cargo test readme` writes what was printed into README.md; `...` and `[..]` stay where they still fit.
+//! `TX_BLESS=1 cargo test readme` writes what was printed into README.md; `...` and `[..]` stay where they
+//! fit.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,10 +21,9 @@ use std::process::{Command, Stdio};
 #[test]
 fn transcripts_of_the_readme_hold() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let old = std::fs::read_to_string(&path).unwrap();
-    let (new, faults) = check(&old);
+    let (text, faults) = check(&std::fs::read_to_string(&path).unwrap());
     if std::env::var_os("TX_BLESS").is_some() {
-        std::fs::write(&path, new).unwrap();
+        std::fs::write(&path, text).unwrap();
     } else {
         assert!(faults.is_empty(), "\n{faults}\nIf this is right: TX_BLESS=1 cargo test readme\n");
     }
@@ -45,7 +46,7 @@ fn check(text: &str) -> (String, String) {
                 while command.ends_with('\\') {
                     let (_, more) = lines.next().expect("a line after the backslash");
                     new.push(more.to_string());
-                    command = command + "\n" + more;
+                    command = command + "\n" + more.strip_prefix("> ").unwrap_or(more);
                 }
                 let mut want = Vec::new();
                 while let Some((_, line)) =

@@ -9,7 +9,8 @@ mod gradients;
 mod model;
 /// The program: lines in, lines out, and how it behaves in a pipe.
 mod program;
-/// The transcripts of README.md.
+/// The transcripts of README.md, which are run by a shell.
+#[cfg(unix)]
 mod readme;
 /// Whole training runs: they learn, repeat to the byte, and resume.
 mod training;

@@ -1,6 +1,7 @@
 //! `config.json` and its companions in the form of Hugging Face Marian, which our own directories share.
 
 use crate::config::{Activation, Config, Dropouts, Positions, SpecialIds, Stack, Tie};
+use candle_core::DType;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -27,8 +28,9 @@ pub struct TxInfo {
 /// The present version of [`TxInfo`].
 pub const FORMAT: u32 = 1;
 
-/// `config.json` of a model.
-pub fn to_json(config: &Config, info: Option<&TxInfo>) -> Value {
+/// `config.json` of a model whose weights are stored as `dtype`.
+pub fn to_json(config: &Config, info: Option<&TxInfo>, dtype: DType) -> Value {
+    let dtype = if dtype == DType::F16 { "float16" } else { "float32" };
     let special = config.special;
     let mut json = json!({
         "architectures": ["MarianMTModel"],
@@ -59,7 +61,7 @@ pub fn to_json(config: &Config, info: Option<&TxInfo>) -> Value {
         "share_encoder_decoder_embeddings": config.tie == Tie::All,
         "tie_word_embeddings": config.tie != Tie::None,
         "use_cache": true,
-        "dtype": "float32",
+        "dtype": dtype,
     });
     if let Some(info) = info {
         json["tx"] = json!(info);
@@ -248,12 +250,12 @@ mod tests {
             tokenizer_sha256: "00".into(),
             provenance: json!({"seed": 1}),
         };
-        assert_eq!(from_json(&to_json(&config, Some(&info))).unwrap(), (config, Some(info)));
+        assert_eq!(from_json(&to_json(&config, Some(&info), DType::F32)).unwrap(), (config, Some(info)));
     }
 
     #[test]
     fn all_problems_are_listed_together() {
-        let mut json = to_json(&Config::new(Preset::Tiny, 10), None);
+        let mut json = to_json(&Config::new(Preset::Tiny, 10), None, DType::F32);
         json["model_type"] = json!("bart");
         json["normalize_before"] = json!(true);
         json["activation_function"] = json!("tanh");

@@ -120,7 +120,7 @@ impl Checkpoint {
         files::write_atomically(&folder.join(TOKENIZER), self.tokenizer.to_json())?;
         json(TOKENIZER_CONFIG, &config_json::tokenizer_config_json(&self.config))?;
         json(GENERATION, &config_json::generation_json(&self.config))?;
-        json(CONFIG, &config_json::to_json(&self.config, self.info.as_ref()))?;
+        json(CONFIG, &config_json::to_json(&self.config, self.info.as_ref(), dtype))?;
         let mut weights = self.weights.clone();
         if !weights.contains_key(LOGITS_BIAS) {
             let zeros = Tensor::zeros((1, self.config.tgt_vocab), DType::F32, &Device::Cpu)?;

@@ -132,7 +132,7 @@ impl fmt::Display for Overlap {
         let Overlap { name, pairs, same_pair, folded_pair, same_src, folded_src } = self;
         write!(
             f,
-            "WARNING: {name} shares sentences with train: {folded_pair} of {pairs} whole pairs ({same_pair} to the \
+            "warning: {name} shares sentences with train: {folded_pair} of {pairs} whole pairs ({same_pair} to the \
              letter, the others but for case and spaces) and {folded_src} sources ({same_src} to the letter); scores \
              on it are too high"
         )

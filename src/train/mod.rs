@@ -12,7 +12,7 @@ use crate::data::{Batch, batches};
 use crate::error::{Error, Result};
 use crate::model::{Pass, Transformer, linear, parameters};
 use crate::rng::hash;
-use candle_core::{DType, Device, Var};
+use candle_core::{Device, Var};
 use optim::Optimizer;
 pub use prepare::{Prepared, Request, prepare};
 use run_dir::{Best, Log, Progress, RunDir};
@@ -306,7 +306,7 @@ impl ModelWriter<'_> {
             info: Some(info),
             generation: Generation::default(),
         };
-        checkpoint.save(self.out, DType::F32)
+        checkpoint.save(self.out, origin.settings.dtype.into())
     }
 }
 

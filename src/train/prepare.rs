@@ -65,7 +65,7 @@ pub fn prepare(request: &Request, tell: &mut dyn FnMut(String)) -> Result<Prepar
     };
     let mut data = Data::load(&corpus, seed)?;
     data.notices.iter().for_each(|notice| tell(notice.clone()));
-    data.overlaps.iter().for_each(|overlap| tell(format!("warning: {overlap}")));
+    data.overlaps.iter().for_each(|overlap| tell(overlap.to_string()));
     let settings = settle(request, saved.as_ref(), data.train.len(), tell)?;
     settings.check()?;
     let tokenizer = match (&saved, &request.tokenizer_file) {

@@ -107,7 +107,7 @@ impl RunDir {
 
     /// The run's tokenizer.
     pub fn tokenizer(&self) -> Result<Tokenizer> {
-        Tokenizer::open(&self.path.join(TOKENIZER))
+        Tokenizer::open(self.path.join(TOKENIZER))
     }
 
     /// Saves the state and drops older ones.

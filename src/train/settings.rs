@@ -4,11 +4,32 @@
 use crate::config::{Activation, Config, Dropouts, Positions, Preset, SpecialIds, Stack, Tie};
 use crate::error::{Error, Result};
 use crate::text;
+use candle_core::DType;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Settings that the user gave, by the names of the fields of [`Settings`].
 pub type Given = Map<String, Value>;
+
+/// How the weights of the model directory are stored. Training itself keeps f32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stored {
+    /// As they are.
+    #[default]
+    F32,
+    /// Half the size, 11 bits of precision.
+    F16,
+}
+
+impl From<Stored> for DType {
+    fn from(stored: Stored) -> DType {
+        match stored {
+            Stored::F32 => DType::F32,
+            Stored::F16 => DType::F16,
+        }
+    }
+}
 
 /// The settings of one run. A comment gives the unit; defaults are in [`Settings::new`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,10 +86,13 @@ pub struct Settings {
     pub save_every: u64,
     /// Validations without improvement after which training ends; 0 = never.
     pub patience: u64,
+    /// How the weights of the model directory are stored.
+    #[serde(default)]
+    pub dtype: Stored,
 }
 
-/// Settings that may differ on resume: they decide when, not what.
-const MAY_CHANGE: [&str; 4] = ["max_steps", "valid_every", "save_every", "patience"];
+/// Settings that may differ on resume: they decide when to stop, look and save, and how to store, not what is computed.
+const MAY_CHANGE: [&str; 5] = ["max_steps", "valid_every", "save_every", "patience", "dtype"];
 
 impl Settings {
     /// The settings of a new run on `pairs` sentence pairs: what was given, else defaults for the preset, which is by
@@ -138,6 +162,7 @@ impl Settings {
             valid_every: 500,
             save_every: 500,
             patience: 5,
+            dtype: Stored::F32,
         };
         settings.lr = settings.paper_lr();
         settings

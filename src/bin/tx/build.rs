@@ -1,4 +1,4 @@
-//! Tells the binary which commit it was built from: `TX_COMMIT`, empty where the project's git repository is absent.
+//! Tells the binary which commit it was built from: `TX_COMMIT`, empty outside the project's git repository.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,7 +25,7 @@ fn commit() -> Option<String> {
     git(&["rev-parse", "--short", "HEAD"])
 }
 
-/// Builds again when `name` of the git folder changes; false if it does not exist (cargo would then always build).
+/// Builds again when `name` in the git folder changes; false if there is none (cargo would always build).
 fn watch(name: &str) -> bool {
     // Git is asked for the place, since a worktree keeps HEAD and branches in two folders, both elsewhere.
     let path = git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists());

@@ -4,11 +4,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use tx::config::{Activation, Positions, Preset, Tie};
 use tx::search::LengthPenalty;
+use tx::train::settings::Stored;
 
 /// `0.1.0 (abc1234)`, or `0.1.0` where it was not built from a git checkout.
-const VERSION: &str = match option_env!("TX_COMMIT") {
-    Some(commit) if !commit.is_empty() => concat!(env!("CARGO_PKG_VERSION"), " (", env!("TX_COMMIT"), ")"),
-    _ => env!("CARGO_PKG_VERSION"),
+const VERSION: &str = if env!("TX_COMMIT").is_empty() {
+    env!("CARGO_PKG_VERSION")
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("TX_COMMIT"), ")")
 };
 
 /// Train, run and look inside the Transformer of "Attention Is All You Need" for translation.
@@ -302,6 +304,9 @@ pub struct OptimArgs {
     /// Validations without a better dev NLL after which training ends; 0 = never [default: 5].
     #[arg(long, value_name = "N")]
     pub patience: Option<u64>,
+    /// How to store the weights of the model directory: `f32`, or `f16` for half the size [default: f32].
+    #[arg(long, value_name = "TYPE", value_parser = by_name::<Stored>)]
+    pub dtype: Option<Stored>,
 }
 
 /// A value of a library enum by its serde name; the error lists the names.

@@ -1,5 +1,14 @@
 //! The command `tx`: flags in, text out. What it computes is in the library.
 
+/// A line on stderr. Unlike `eprintln!` it does not panic when nobody reads stderr any more.
+macro_rules! say {
+    ($($arg:tt)*) => {{
+        use std::io::Write;
+        // There is nowhere left to report this to.
+        let _ = writeln!(std::io::stderr(), $($arg)*);
+    }};
+}
+
 mod cli;
 mod commands;
 mod config_file;
@@ -42,7 +51,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe {
         return ExitCode::SUCCESS;
     }
-    eprintln!("tx: {error:#}");
+    say!("tx: {error:#}");
     ExitCode::FAILURE
 }
 

@@ -131,7 +131,7 @@ fn sentences_shared_with_dev_are_counted() {
         Overlap { name: "dev".into(), pairs: 4, same_pair: 1, folded_pair: 2, same_src: 2, folded_src: 3 };
     assert_eq!(overlaps, [expected]);
     let warning = overlaps[0].to_string();
-    let expected = "WARNING: dev shares sentences with train: 2 of 4 whole pairs (1 to the letter, ";
+    let expected = "warning: dev shares sentences with train: 2 of 4 whole pairs (1 to the letter, ";
     assert!(
         warning.starts_with(expected) && warning.contains("and 3 sources (2 to the letter)"),
         "{warning}"

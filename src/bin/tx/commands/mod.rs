@@ -49,7 +49,7 @@ fn translator(search: &Search) -> anyhow::Result<Translator> {
         Some((src, tgt)) => format!(" ({src} → {tgt})"),
         None => String::new(),
     };
-    eprintln!("tx: model: {name}{languages}");
+    say!("tx: model: {name}{languages}");
     Ok(translator)
 }
 

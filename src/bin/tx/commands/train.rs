@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tx::checkpoint::Checkpoint;
+use tx::config::Positions;
 use tx::train::settings::Given;
 use tx::train::validate::bleu;
 use tx::train::{Ending, Prepared, Request, prepare, train};
@@ -30,7 +31,7 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
         resume: args.resume,
         given,
     };
-    let prepared = prepare(&request, &mut |notice| eprintln!("{notice}"))?;
+    let prepared = prepare(&request, &mut |notice| say!("{notice}"))?;
     let interrupt = stop_on_interrupt()?;
     let settings = &prepared.origin.settings;
     let mut progress = Progress::new(settings.max_steps, settings.patience);
@@ -40,24 +41,22 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     let (data, out) = (shell_word(&args.data), shell_word(&args.out));
     let here = if args.out == tx::train::default_out() { String::new() } else { format!(" --out {out}") };
     if outcome.ending == Ending::Interrupted {
-        eprintln!(
-            "interrupted after step {}; to go on: tx train {data}{here} --resume",
-            outcome.progress.step
-        );
+        say!("interrupted after step {}; to go on: tx train {data}{here} --resume", outcome.progress.step);
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let why = match outcome.ending {
         Ending::Patience => format!("dev did not improve {} times in a row", settings.patience),
         _ => "all steps are done".to_string(),
     };
-    eprintln!("ended after step {}: {why}; {:.0} target tokens/s", outcome.progress.step, outcome.tgt_tok_s);
+    say!("ended after step {}: {why}; {:.0} target tokens/s", outcome.progress.step, outcome.tgt_tok_s);
     score_tests(&prepared, &args.out, &device)?;
+    if settings.positions == Positions::Interleaved {
+        say!(
+            "--positions interleaved: the directory does not open in `transformers`, which lays positions out as halves"
+        );
+    }
     let model = if here.is_empty() { String::new() } else { format!(" --model {out}") };
-    eprintln!(
-        "the model is in {}; try it: tx translate{model} --text {}",
-        args.out.display(),
-        example(&prepared)
-    );
+    say!("the model is in {}; try it: tx translate{model} --text {}", args.out.display(), example(&prepared));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,6 +103,7 @@ fn given(args: &TrainArgs) -> anyhow::Result<(Given, Option<PathBuf>)> {
         "valid_every": optim.valid_every,
         "save_every": optim.save_every,
         "patience": optim.patience,
+        "dtype": optim.dtype,
     });
     let given = all.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
     Ok((given.map(|(name, value)| (name.clone(), value.clone())).collect(), file))
@@ -137,7 +137,7 @@ fn score_tests(prepared: &Prepared, out: &Path, device: &tx::candle_core::Device
             .map(|mut translation| translation.hypotheses.swap_remove(0).text)
             .collect();
         let bleu = bleu(&hypotheses, &text.tgt)?;
-        eprintln!("{}: {} ({} lines, beam 4)", text.name, bleu.format(2), text.len());
+        say!("{}: {} ({} lines, beam 4)", text.name, bleu.format(2), text.len());
     }
     Ok(())
 }

@@ -130,5 +130,5 @@ fn report(translation: &Translation) -> bool {
 }
 
 fn warn(line: u64, what: &str) {
-    eprintln!("tx: warning: line {line}: {what}");
+    say!("tx: warning: line {line}: {what}");
 }
