@@ -391,3 +391,60 @@ fn a_closed_stderr_is_no_failure() {
     assert_eq!(status.code(), Some(0));
     assert!(folder.path().join("out/model.safetensors").is_file());
 }
+
+/// What sacreBLEU 2.6.0 prints for these two lines (the goldens have all else); unequal counts name both.
+#[test]
+fn scores_are_printed_as_sacrebleu_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let hyp = file("hyp", "The cat sat on the mat.\nIt was a good day.\n");
+    let (refs, short) =
+        (file("ref", "The cat is on the mat.\nIt was a good day.\n"), file("short", "One line.\n"));
+    let output = run(&["score", &hyp, &refs], b"");
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "tok:13a|smooth:exp|version:tx-0.1.0 = 73.2 92.3/81.8/66.7/57.1 (BP = 1.000 ratio = 1.000 hyp_len = 13 ref_len = 13)\n",
+        "chrF2|nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:tx-0.1.0 = 81.4\n",
+        "TER|nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:tx-0.1.0 = 9.1\n",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    let json = run(&["score", &hyp, &refs, "--format", "json", "--metrics", "bleu,exact"], b"");
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((json[0]["name"].as_str(), json[1]["score"].as_f64()), (Some("BLEU"), Some(50.0)));
+    assert_eq!(
+        json[0]["signature"],
+        format!("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:tx-{}", env!("CARGO_PKG_VERSION"))
+    );
+    let output = run(&["score", &hyp, &short], b"");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains('2') && stderr(&output).contains('1'), "{}", stderr(&output));
+    let output = run(&["score", &hyp, &refs, "--compare", &refs], b"");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("p (bs)"));
+}
+
+/// Ctrl-C, sent twice as `timeout` does: the state is saved, the exit code is 130, and the way on is told.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_training_saves_and_says_how_to_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let toy = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/toy");
+    let args = ["train", toy, "--out", "out", "--layers", "1", "--d-model", "16", "--heads", "2"];
+    let mut child = tx(&args).current_dir(folder.path()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("step 1/")));
+    for _ in 0..2 {
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    }
+    let last = lines.last().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(last.contains("interrupted after step") && last.contains("--out out --resume"), "{last}");
+    assert!(
+        folder.path().join("out/train/last").is_file()
+            && folder.path().join("out/model.safetensors").is_file()
+    );
+}

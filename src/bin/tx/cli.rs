@@ -27,6 +27,7 @@ pub enum Command {
     Translate(TranslateArgs),
     Beam(BeamArgs),
     InspectAttention(InspectArgs),
+    Score(ScoreArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell to write it for.
@@ -174,6 +175,47 @@ pub enum InspectFormat {
     Text,
     Json,
     Csv,
+}
+
+/// Score translations against references: the numbers and signatures that sacreBLEU gives.
+#[derive(Debug, Args)]
+pub struct ScoreArgs {
+    /// Translations, a line each.
+    #[arg(value_name = "HYP")]
+    pub hypotheses: PathBuf,
+    /// References, a line each; several files are several references for each line.
+    #[arg(value_name = "REF", required = true)]
+    pub references: Vec<PathBuf>,
+    /// Any of bleu, chrf, chrf++, ter, rouge1, rouge2, rougeL, exact, length-ratio.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "bleu,chrf,chrf++,ter")]
+    pub metrics: Vec<String>,
+    /// How BLEU cuts words: 13a, intl, char, zh or none.
+    #[arg(long, value_name = "NAME", default_value = "13a")]
+    pub tokenize: String,
+    /// Ignore case.
+    #[arg(long)]
+    pub lowercase: bool,
+    /// Score every line by itself.
+    #[arg(long, conflicts_with = "compare")]
+    pub sentence: bool,
+    /// Compare with these translations of the same lines: paired bootstrap and approximate randomization.
+    #[arg(long, value_name = "HYP2")]
+    pub compare: Option<PathBuf>,
+    /// Seed of the comparison's random trials.
+    #[arg(long, value_name = "N", default_value_t = 12345)]
+    pub seed: u64,
+    /// Decimals of a score.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub width: usize,
+    /// `text`: a line for each score; `json`: a list of objects.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub format: ScoreFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ScoreFormat {
+    Text,
+    Json,
 }
 
 /// Train a model on a folder of parallel text.

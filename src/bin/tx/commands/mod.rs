@@ -2,6 +2,7 @@
 
 pub mod beam;
 pub mod inspect_attention;
+pub mod score;
 pub mod train;
 pub mod translate;
 

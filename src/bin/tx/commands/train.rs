@@ -7,8 +7,9 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 use tx::checkpoint::Checkpoint;
 use tx::config::Positions;
 use tx::train::settings::Given;
@@ -109,14 +110,17 @@ fn given(args: &TrainArgs) -> anyhow::Result<(Given, Option<PathBuf>)> {
     Ok((given.map(|(name, value)| (name.clone(), value.clone())).collect(), file))
 }
 
-/// The first Ctrl-C (or SIGTERM) asks training to save and stop, the second ends the program.
+/// The first Ctrl-C (or SIGTERM) asks training to save and stop, another one a second later ends the program. Sooner
+/// ones are the same request: `timeout`, for one, signals a program and its group.
 fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
-    let flag = interrupt.clone();
+    let (flag, first) = (interrupt.clone(), OnceLock::new());
     ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
+        let first: &Instant = first.get_or_init(Instant::now);
+        if first.elapsed() > Duration::from_secs(1) {
             std::process::exit(i32::from(INTERRUPTED));
         }
+        flag.store(true, Ordering::Relaxed);
     })
     .context("could not listen for Ctrl-C")?;
     Ok(interrupt)
