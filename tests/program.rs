@@ -288,6 +288,14 @@ fn jsonl_has_the_promised_fields() {
     }
 }
 
+/// Row 32: never printed, but said.
+#[test]
+fn text_outside_the_vocabulary_is_said() {
+    let output = run(&["translate", "--text", "we 7 see 8"], b"");
+    assert!(output.status.success() && !String::from_utf8_lossy(&output.stdout).contains("<unk>"));
+    assert!(stderr(&output).contains("line 1: 2 pieces are outside the vocabulary"), "{}", stderr(&output));
+}
+
 /// Row 69: the best unfinished hypothesis, and a word about it.
 #[test]
 fn a_cut_translation_is_said() {

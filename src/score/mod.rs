@@ -167,9 +167,4 @@ impl Metric {
             Metric::LengthRatio(_) => "length ratio",
         }
     }
-
-    /// True if a lower score is better.
-    pub fn lower_is_better(&self) -> bool {
-        matches!(self, Metric::Ter(_))
-    }
 }

@@ -71,12 +71,6 @@ impl Tokenizer {
         Self::from_bytes(json.as_bytes(), "tokenizer.json")
     }
 
-    /// Writes the file that [`Tokenizer::open`] reads, byte for byte what this one was opened from.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        std::fs::write(path, &self.json).map_err(|e| Error::io(path, e))
-    }
-
     /// The bytes of the `tokenizer.json`.
     pub fn to_json(&self) -> &[u8] {
         &self.json

@@ -266,7 +266,7 @@ fn batches_keep_the_order() {
 #[test]
 fn a_saved_file_is_the_same_tokenizer() {
     let path = tempfile::tempdir().unwrap().keep().join("tokenizer.json");
-    BPE.save(&path).unwrap();
+    std::fs::write(&path, BPE.to_json()).unwrap();
     let opened = Tokenizer::open(&path).unwrap();
     assert_eq!((opened.hash(), opened.to_json()), (BPE.hash(), BPE.to_json()));
     assert_eq!(BPE.hash().len(), 64);

@@ -84,6 +84,11 @@ pub enum Notice {
         /// That were translated.
         parts: usize,
     },
+    /// Some of its text is outside the vocabulary, so the model did not see it.
+    Unknown {
+        /// How many pieces.
+        pieces: usize,
+    },
     /// The best hypothesis did not end within the limit.
     Cut {
         /// The limit.
@@ -259,6 +264,10 @@ impl Translator {
         search: &search::Options,
     ) -> Result<Translation> {
         let mut notices = Vec::new();
+        let unknown = parts.iter().map(|(_, job)| self.tokenizer.count_unknown(&job.src)).sum();
+        if unknown > 0 {
+            notices.push(Notice::Unknown { pieces: unknown });
+        }
         if let [(_, job), _, ..] = parts.as_slice() {
             let limit = self.model.config().max_positions;
             notices.push(Notice::Split { pieces: job.pieces, limit, parts: parts.len() });

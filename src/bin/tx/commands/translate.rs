@@ -114,6 +114,12 @@ fn report(translation: &Translation) -> bool {
                 translation.line,
                 &format!("{pieces} pieces are more than the model's {limit}; translated in {parts} parts"),
             ),
+            Notice::Unknown { pieces } => {
+                warn(
+                    translation.line,
+                    &format!("{pieces} pieces are outside the vocabulary; the model did not see them"),
+                );
+            }
             Notice::Cut { steps } => {
                 warn(
                     translation.line,
