@@ -107,13 +107,13 @@ impl Pairs {
 pub struct Batch {
     /// Source ids, each sentence ended by EOS: [sum of src_lengths].
     pub src: Vec<u32>,
-    /// Source length of each sentence: [n].
+    /// Source length of each sentence: \[n\].
     pub src_lengths: Vec<usize>,
     /// What the decoder reads, BOS y: [sum of tgt_lengths].
     pub tgt_in: Vec<u32>,
     /// What it is to predict, y EOS: [sum of tgt_lengths].
     pub tgt_out: Vec<u32>,
-    /// Target length of each sentence, the same for tgt_in and tgt_out: [n].
+    /// Target length of each sentence, the same for tgt_in and tgt_out: \[n\].
     pub tgt_lengths: Vec<usize>,
 }
 

@@ -28,7 +28,7 @@ pub fn positional_encoding(
     Ok(Tensor::from_vec(table, (n_positions, d), device)?)
 }
 
-/// x = dropout(E[id] · √d + PE(pos))
+/// x = dropout(E\[id\] · √d + PE(pos))
 #[derive(Debug)]
 pub struct Embedding {
     weight: Tensor,

@@ -14,14 +14,14 @@ pub enum Kind {
     Packed,
 }
 
-/// A linear layer of weight [o, i] and bias [o].
+/// A linear layer of weight [o, i] and bias \[o\].
 #[derive(Debug)]
 pub enum Linear {
     /// Differentiable.
     Plain {
         /// [o, i]
         weight: Tensor,
-        /// [o]
+        /// \[o\]
         bias: Option<Tensor>,
     },
     /// For decoding on a CPU.
@@ -29,7 +29,7 @@ pub enum Linear {
 }
 
 impl Linear {
-    /// A layer of `weight` [o, i] and `bias` [o].
+    /// A layer of `weight` [o, i] and `bias` \[o\].
     pub fn new(weight: Tensor, bias: Option<Tensor>, kind: Kind) -> Result<Self> {
         Ok(match kind {
             Kind::Plain => Linear::Plain { weight, bias },

@@ -38,7 +38,7 @@ pub struct PackedLinear {
 }
 
 impl PackedLinear {
-    /// Packs `weight` [o, i] and `bias` [o], in any float type, from the CPU.
+    /// Packs `weight` [o, i] and `bias` \[o\], in any float type, from the CPU.
     pub fn new(weight: &Tensor, bias: Option<&Tensor>) -> Result<Self> {
         let (n_out, n_in) = weight.dims2()?;
         if let Some(bias) = bias.filter(|bias| bias.dims() != [n_out]) {

@@ -6,7 +6,7 @@ use crate::model::Pass;
 use candle_core::Tensor;
 use serde::Serialize;
 
-/// Weights as [layer][head][query][key]; every row sums to 1.
+/// Weights as \[layer\]\[head\]\[query\]\[key\]; every row sums to 1.
 pub type Weights = Vec<Vec<Vec<Vec<f32>>>>;
 
 /// The attention weights of one translation.
