@@ -86,6 +86,9 @@ pub struct Dropouts {
     pub activation: f32,
 }
 
+/// More positions than any sentence has; each takes a row of the positional encoding.
+const MAX_POSITIONS: usize = 1 << 16;
+
 /// A whole model's shape.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -204,8 +207,11 @@ impl Config {
                 self.src_vocab, self.tgt_vocab
             ));
         }
-        if self.max_positions < 2 {
-            problems.push(format!("max_positions is {}: it must be at least 2", self.max_positions));
+        if !(2..=MAX_POSITIONS).contains(&self.max_positions) {
+            problems.push(format!(
+                "max_positions is {}: it must be from 2 to {MAX_POSITIONS}",
+                self.max_positions
+            ));
         }
         let special = [self.special.pad, self.special.unk, self.special.bos, self.special.eos];
         if special.iter().any(|&id| id as usize >= self.tgt_vocab.min(self.src_vocab)) {

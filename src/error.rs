@@ -10,12 +10,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder could not be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Io {
         /// Which one.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
 
     /// A file was read, but its content is not what it should be.
@@ -50,8 +50,8 @@ pub enum Error {
 
 impl Error {
     /// An [`Error::Io`] about `path`.
-    pub fn io(path: impl AsRef<Path>, source: std::io::Error) -> Self {
-        Error::Io { path: path.as_ref().to_path_buf(), source }
+    pub fn io(path: impl AsRef<Path>, cause: std::io::Error) -> Self {
+        Error::Io { path: path.as_ref().to_path_buf(), cause }
     }
 
     /// An [`Error::Format`] about `path`.

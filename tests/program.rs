@@ -288,6 +288,31 @@ fn jsonl_has_the_promised_fields() {
     }
 }
 
+/// Settings that no corpus can make right: exit code 2, before anything is read or written.
+#[test]
+fn impossible_settings_are_refused() {
+    for (flag, value, part) in [
+        ("--lr", "nan", "finite"),
+        ("--lr", "-1", "above 0"),
+        ("--dropout", "1.5", "below 1"),
+        ("--heads", "3", "multiple"),
+        ("--batch-tokens", "0", "above 0"),
+        ("--label-smoothing", "inf", "finite"),
+        ("--max-positions", "999999999", "from 2 to 65536"),
+        ("--tokenizer", "foo", "bpe, word, char"),
+    ] {
+        let output = run(&["train", "no-such-folder", "--out", "nowhere", flag, value], b"");
+        assert_eq!(output.status.code(), Some(2), "{flag} {value} {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{flag} {value} {}", stderr(&output));
+    }
+}
+
+/// Row 35: characters that nobody sees change nothing, whatever the tokenizer.
+#[test]
+fn invisible_characters_change_nothing() {
+    assert_eq!(translate("w\u{ad}e s\u{200b}ee t\u{2060}he\u{feff} sea\n"), translate("we see the sea\n"));
+}
+
 /// Row 32: never printed, but said.
 #[test]
 fn text_outside_the_vocabulary_is_said() {

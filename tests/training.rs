@@ -198,3 +198,16 @@ fn validation_does_not_disturb_training() {
     };
     assert_eq!(losses(2), losses(100));
 }
+
+/// Two runs at once never write into one folder.
+#[test]
+fn a_folder_belongs_to_one_run_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = request(&toy(), &folder.path().join("out"), given(serde_json::json!({})));
+    let held = prepare(&first, &mut |_| ()).unwrap();
+    let second = Request { resume: true, ..first.clone() };
+    let message = prepare(&second, &mut |_| ()).unwrap_err().to_string();
+    assert!(message.contains("another tx train is writing here"), "{message}");
+    drop(held);
+    prepare(&second, &mut |_| ()).unwrap();
+}

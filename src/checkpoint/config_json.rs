@@ -151,11 +151,11 @@ impl Reader<'_> {
     }
 
     fn count(&mut self, key: &str) -> usize {
-        // Above a million layers or pieces a number is damage, not a model.
+        // Beyond this a number is damage, not a model.
         match self.json[key].as_u64().filter(|&n| n > 0 && n < 1 << 24) {
             Some(n) => n as usize,
             None => {
-                self.problem(key, "a number above 0");
+                self.problem(key, "a number from 1 to 16777215");
                 1
             }
         }
@@ -266,7 +266,7 @@ mod tests {
             "model_type is \"bart\", expected \"marian\"",
             "normalize_before is true",
             "activation_function is \"tanh\", expected relu",
-            "d_model is \"128\", expected a number above 0",
+            "d_model is \"128\", expected a number from 1",
             "eos_token_id is missing, expected a token id",
         ] {
             assert!(problems.contains(part), "{part:?} is not in {problems:?}");

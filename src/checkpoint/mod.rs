@@ -96,6 +96,7 @@ impl Checkpoint {
         let (path, bytes) = file(CONFIG)?;
         let (mut config, info) = config_json::from_json(&parse_json(&path, &bytes)?)
             .map_err(|problems| Error::format(&path, problems.join("; ")))?;
+        config.check().map_err(|error| Error::format(&path, error.to_string()))?;
         let (path, bytes) = file(TOKENIZER)?;
         let tokenizer = Tokenizer::from_bytes(&bytes, &path)?;
         config.special.unk = tokenizer.special_ids().unk;

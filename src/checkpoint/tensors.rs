@@ -38,13 +38,30 @@ pub fn parse(bytes: &[u8], path: &Path, device: &Device) -> Result<Weights> {
 pub fn write(path: &Path, weights: &Weights, dtype: DType) -> Result<()> {
     let mut tensors = Vec::new();
     for (name, tensor) in weights {
-        tensors.push((name, tensor.to_device(&Device::Cpu)?.to_dtype(dtype)?.contiguous()?));
+        let tensor = tensor.to_device(&Device::Cpu)?;
+        let stored = tensor.to_dtype(dtype)?.contiguous()?;
+        if is_finite(&tensor)? && !is_finite(&stored)? {
+            let what = format!("{name} has values that {dtype:?} cannot hold: store it as f32");
+            return Err(Error::format(path, what));
+        }
+        tensors.push((name, stored));
     }
     // `transformers` asks for this entry.
     let metadata = Some([("format".to_string(), "pt".to_string())].into());
     let bytes = safetensors::serialize(tensors, metadata)
         .map_err(|error| Error::format(path, format!("the tensors could not be serialised: {error}")))?;
     files::write_atomically(path, &bytes)
+}
+
+fn is_finite(tensor: &Tensor) -> Result<bool> {
+    Ok(tensor
+        .to_dtype(DType::F32)?
+        .abs()?
+        .flatten_all()?
+        .sum_all()?
+        .to_dtype(DType::F64)?
+        .to_scalar::<f64>()?
+        .is_finite())
 }
 
 /// What is wrong with a file that does not parse, and the way out.
@@ -101,6 +118,16 @@ mod tests {
         let weights = read(&path, &Device::Cpu).unwrap();
         assert_eq!(weights.keys().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(weights["a"].to_vec2::<f32>().unwrap(), [[1., 2.], [3., 4.]]);
+    }
+
+    #[test]
+    fn values_beyond_half_precision_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.safetensors");
+        let weights = Weights::from([("big".into(), Tensor::new(&[1f32, 1e6], &Device::Cpu).unwrap())]);
+        write(&path, &weights, DType::F32).unwrap();
+        let message = write(&path, &weights, DType::F16).unwrap_err().to_string();
+        assert!(message.contains("big has values that F16 cannot hold"), "{message}");
     }
 
     #[test]

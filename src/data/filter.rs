@@ -35,6 +35,11 @@ impl Report {
         Ok(())
     }
 
+    /// `count` of the kept pairs went to another split.
+    pub fn hand_over(&mut self, count: usize) {
+        self.read -= count;
+    }
+
     /// Pairs that are left.
     pub fn kept(&self) -> usize {
         self.read - self.dropped.iter().map(|(_, count)| count).sum::<usize>()

@@ -48,7 +48,7 @@ impl Data {
     /// Reads all of `corpus`. A missing dev set is held out of train by `seed`.
     pub fn load(corpus: &Corpus, seed: u64) -> Result<Data> {
         let mut train = corpus.train.read()?;
-        let train_report = train.drop_empty()?;
+        let mut train_report = train.drop_empty()?;
         let tests: Vec<Text> = corpus.tests.iter().map(Split::read).collect::<Result<_>>()?;
         let (dev, dev_report) = match &corpus.dev {
             Some(split) => {
@@ -59,6 +59,7 @@ impl Data {
             None => {
                 let dev = train.hold_out(seed)?;
                 let report = Report::new(&dev.name, dev.len());
+                train_report.hand_over(dev.len());
                 (dev, report)
             }
         };

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
-pub use rules::{is_blank, join_white_space};
+pub use rules::{clean, is_blank};
 pub use train::Kind;
 
 /// The special tokens in the order of their ids in a tokenizer that [`Tokenizer::train`] made.

@@ -26,12 +26,19 @@ pub(super) fn is_white_space(c: char) -> bool {
 
 /// Whether nothing of `text` is left after normalization: such a line never reaches the model.
 pub fn is_blank(text: &str) -> bool {
-    text.chars().all(|c| is_white_space(c) || matches!(c, '\u{AD}' | '\u{200B}' | '\u{2060}' | '\u{FEFF}'))
+    text.chars().all(|c| is_white_space(c) || is_invisible(c))
 }
 
-/// `text` with one blank for every run of white space and none at either end.
-pub fn join_white_space(text: &str) -> String {
-    text.split(is_white_space).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+/// `text` as every tokenizer shall see it: without invisible characters, with one blank for every run of white space
+/// and none at either end.
+pub fn clean(text: &str) -> String {
+    let visible: String = text.chars().filter(|&c| !is_invisible(c)).collect();
+    visible.split(is_white_space).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether `c` belongs to [`INVISIBLE`].
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{AD}' | '\u{200B}' | '\u{2060}' | '\u{FEFF}')
 }
 
 /// Whether a piece of this text would be taken for a special token, or by the decoder for a byte.

@@ -45,6 +45,8 @@ pub struct Prepared {
     pub tests: Vec<Text>,
     /// What the run is, for its folder.
     pub origin: Origin,
+    /// Keeps other processes out of the run's folder.
+    _lock: std::fs::File,
 }
 
 /// Reads the corpus, learns or opens the tokenizer and settles the settings; begins the run's folder, or checks that
@@ -91,12 +93,13 @@ pub fn prepare(request: &Request, tell: &mut dyn FnMut(String)) -> Result<Prepar
         version: env!("CARGO_PKG_VERSION").to_string(),
         settings,
     };
+    let lock = run.lock()?;
     match &saved {
         Some(saved) => check_same_run(&request.out, saved, &origin)?,
         None => run.create(&origin, &tokenizer)?,
     }
     data.train = Text::default();
-    Ok(Prepared { tokenizer, train, dev, dev_text: data.dev, tests: data.tests, origin })
+    Ok(Prepared { tokenizer, train, dev, dev_text: data.dev, tests: data.tests, origin, _lock: lock })
 }
 
 /// The origin of the run to go on with; none for a new run, which needs a folder that holds nothing.

@@ -71,6 +71,7 @@ pub struct RunDir {
 const ORIGIN: &str = "origin.json";
 const TOKENIZER: &str = "tokenizer.json";
 const POINTER: &str = "last";
+const LOCK: &str = "lock";
 const PROGRESS: &str = "progress.json";
 const WEIGHTS: &str = "model.safetensors";
 const MOMENTS: &str = "optimizer.safetensors";
@@ -89,6 +90,21 @@ impl RunDir {
     /// Whether a run has begun here.
     pub fn exists(&self) -> bool {
         self.path.join(ORIGIN).is_file()
+    }
+
+    /// Takes the folder for one process; the system lets go of it when that process ends, however it ends.
+    pub fn lock(&self) -> Result<fs::File> {
+        fs::create_dir_all(&self.path).map_err(|error| Error::io(&self.path, error))?;
+        let path = self.path.join(LOCK);
+        let file = fs::File::create(&path).map_err(|error| Error::io(&path, error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(fs::TryLockError::WouldBlock) => {
+                let what = "another tx train is writing here: wait for it, or choose another folder by --out";
+                Err(Error::format(&self.path, what))
+            }
+            Err(fs::TryLockError::Error(error)) => Err(Error::io(&path, error)),
+        }
     }
 
     /// Begins a run.

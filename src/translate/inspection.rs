@@ -1,7 +1,7 @@
 //! What `tx inspect-attention` shows: the attention weights of a translation, with the tokens they are between.
 
 use super::{Options, Translator};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::Pass;
 use candle_core::Tensor;
 use serde::Serialize;
@@ -33,20 +33,11 @@ pub struct Inspection {
 impl Translator {
     /// Looks at the attention of the translation that `options` give, or of `target`.
     pub fn inspect(&self, src: &str, target: Option<&str>, options: &Options) -> Result<Inspection> {
-        let src_ids = self.encode(src)?;
-        if src_ids.len() < 2 {
-            return Err(Error::Data("the sentence is blank: there is nothing to look at".into()));
-        }
+        let src_ids = self.encode_one(src)?;
         let tgt_ids = match target {
-            Some(target) => self.encode(target)?,
+            Some(target) => self.encode_one(target)?,
             None => self.search(&src_ids, options, None)?.swap_remove(0).ids,
         };
-        let limit = self.model().config().max_positions;
-        if let Some(length) = [src_ids.len(), tgt_ids.len()].into_iter().find(|&length| length > limit) {
-            return Err(Error::Data(format!(
-                "{length} pieces are more than the model's {limit}: look at a shorter sentence"
-            )));
-        }
         let bos = self.model().config().special.bos;
         let tgt_in: Vec<u32> = [bos].into_iter().chain(tgt_ids.iter().copied()).take(tgt_ids.len()).collect();
         let mut pass = Pass::traced();

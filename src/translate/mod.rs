@@ -146,9 +146,22 @@ impl Translator {
         Ok(search)
     }
 
-    /// Source ids of a text: pieces and the end mark. A run of white space is one blank, whatever the tokenizer.
+    /// Ids of a text: pieces and the end mark. A run of white space is one blank and zero-width characters are
+    /// nothing, whatever the tokenizer.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
-        self.tokenizer.encode(&text::join_white_space(text))
+        self.tokenizer.encode(&text::clean(text))
+    }
+
+    /// [`Translator::encode`] for commands that look at one sentence: neither blank nor longer than the model.
+    pub fn encode_one(&self, text: &str) -> Result<Vec<u32>> {
+        let (ids, limit) = (self.encode(text)?, self.model.config().max_positions);
+        match ids.len() {
+            0..2 => Err(Error::Data("the sentence is blank: there is nothing to look at".into())),
+            pieces if pieces > limit => Err(Error::Data(format!(
+                "{pieces} pieces are more than the model's {limit}: look at a shorter sentence"
+            ))),
+            _ => Ok(ids),
+        }
     }
 
     /// Decoding steps for a source of `src_length` pieces with its end mark: never more than the model has positions.

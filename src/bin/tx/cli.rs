@@ -220,6 +220,7 @@ pub enum ScoreFormat {
 
 /// Train a model on a folder of parallel text.
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct TrainArgs {
     /// Folder with `train.XX` and `train.YY` (also .gz, .zst, or train.tsv), and, if there are any, `dev.*` (or `valid.*`, `val.*`) and
     /// `test.*`.
@@ -303,13 +304,13 @@ pub struct ShapeArgs {
     #[arg(long, value_name = "PIECES")]
     pub max_positions: Option<usize>,
     /// Dropout on sublayer outputs and embeddings [default: 0.1].
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", value_parser = finite)]
     pub dropout: Option<f64>,
     /// Dropout on attention weights [default: as --dropout].
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", value_parser = finite)]
     pub attention_dropout: Option<f64>,
     /// Dropout inside the feed-forward sublayers [default: 0].
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", value_parser = finite)]
     pub activation_dropout: Option<f64>,
 }
 
@@ -323,16 +324,16 @@ pub struct OptimArgs {
     #[arg(long, value_name = "PIECES")]
     pub batch_tokens: Option<usize>,
     /// Learning rate at the end of the warmup [default: (d_model * warmup)^-0.5, as in the paper].
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = finite)]
     pub lr: Option<f64>,
     /// Steps of linear increase of the learning rate [default: 4000, below d_model 512 1000].
     #[arg(long, value_name = "STEPS")]
     pub warmup: Option<u64>,
     /// Share of probability that label smoothing spreads over the other pieces [default: 0.1].
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", value_parser = finite)]
     pub label_smoothing: Option<f64>,
     /// Largest norm of the gradient; 0 turns clipping off [default: 1].
-    #[arg(long, value_name = "NORM")]
+    #[arg(long, value_name = "NORM", value_parser = finite)]
     pub clip_norm: Option<f64>,
     /// Steps to train at most [default: 20000].
     #[arg(long, value_name = "STEPS")]
@@ -359,4 +360,8 @@ fn by_name<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
 
 fn positive(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|&n| n > 0).ok_or_else(|| "expected a number above 0".to_string())
+}
+
+fn finite(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|x: &f64| x.is_finite()).ok_or_else(|| "expected a finite number".to_string())
 }

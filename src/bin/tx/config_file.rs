@@ -29,13 +29,16 @@ pub fn expand(mut args: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
 /// One flag a line, its value after a blank or `=`; `#` begins a comment line.
 fn parse(text: &str) -> anyhow::Result<Vec<OsString>> {
     let mut flags = Vec::new();
-    for (number, line) in text.lines().enumerate() {
+    for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         if !line.starts_with("--") {
             bail!("line {}: expected a flag such as `--max-steps 1000`, found {line:?}", number + 1);
+        }
+        if line == "--config" || line.starts_with("--config=") || line.starts_with("--config ") {
+            bail!("line {}: a file of flags cannot name another", number + 1);
         }
         match line.split_once([' ', '\t']) {
             Some((flag, value)) => flags.push(format!("{flag}={}", value.trim()).into()),
@@ -63,5 +66,7 @@ mod tests {
     fn a_line_that_is_no_flag_is_named() {
         let error = parse("--seed 1\nlr 0.1\n").unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("lr 0.1"), "{error}");
+        let error = parse("\u{feff}--seed 1\n--config other\n").unwrap_err().to_string();
+        assert!(error.contains("line 2: a file of flags cannot name another"), "{error}");
     }
 }

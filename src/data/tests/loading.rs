@@ -46,8 +46,8 @@ fn empty_sides_are_dropped_together_and_counted() {
     assert_eq!(pairs, expected);
     assert_eq!(
         data.reports[0].to_string(),
-        "train: 3 of 6 pairs kept; dropped: 1 with an empty source, 1 with an empty target, 1 with both sides empty. \
-         WARNING: that is 50.0 % of the pairs"
+        "train: 2 of 5 pairs kept; dropped: 1 with an empty source, 1 with an empty target, 1 with both sides empty. \
+         WARNING: that is 60.0 % of the pairs"
     );
     let message = load(&folder(&[("train.en", "\n\n"), ("train.de", "a\nb\n")])).unwrap_err().to_string();
     assert_eq!(

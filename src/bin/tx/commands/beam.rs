@@ -3,7 +3,7 @@
 use super::{check_beam, options, translator};
 use crate::cli::{BeamArgs, BeamFormat};
 use crate::render::beam_view;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -16,10 +16,7 @@ pub fn run(args: BeamArgs) -> anyhow::Result<ExitCode> {
     let mut options = options(&args.search);
     let beam_size = translator.search_options(&options)?.beam_size;
     options = Options { n_best: Some(args.n_best.unwrap_or(beam_size)), ..options };
-    let src = translator.encode(&args.sentence)?;
-    if src.len() < 2 {
-        bail!("the sentence is blank: there is nothing to search for");
-    }
+    let src = translator.encode_one(&args.sentence)?;
     let (hypotheses, trace) = translator.search_traced(&src, &options)?;
     let hypotheses: Vec<Candidate> = hypotheses
         .into_iter()

@@ -41,7 +41,7 @@ fn translator(search: &Search) -> anyhow::Result<Translator> {
     let local = || Some(tx::train::default_out()).filter(|path| path.is_dir());
     let path = search.model.clone().or_else(from_env).or_else(local);
     let checkpoint = match &path {
-        Some(path) => Checkpoint::open(path, &device).with_context(|| format!("model {}", path.display()))?,
+        Some(path) => Checkpoint::open(path, &device)?,
         None => tx::bundled::open(&device)?,
     };
     let translator = Translator::new(checkpoint, &device)?;

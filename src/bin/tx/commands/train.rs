@@ -1,9 +1,9 @@
 //! `tx train`: a folder of parallel text in, a model directory out.
 
-use super::device;
+use super::{device, usage_error};
 use crate::cli::TrainArgs;
 use crate::render::progress::Progress;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tx::checkpoint::Checkpoint;
-use tx::config::Positions;
-use tx::train::settings::Given;
+use tx::config::{Positions, SpecialIds};
+use tx::train::settings::{Given, Settings};
 use tx::train::validate::bleu;
 use tx::train::{Ending, Prepared, Request, prepare, train};
 use tx::translate::{Options, Translator};
@@ -22,7 +22,13 @@ const INTERRUPTED: u8 = 130;
 
 pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     let device = device(&args.machine.device)?;
-    let (given, tokenizer_file) = given(&args)?;
+    let (given, tokenizer_file) = given(&args);
+    // What no corpus can make right is refused before one is read.
+    let settings = Settings::resolve(&given, 0).and_then(|settings| settings.check().map(|()| settings));
+    if let Err(error) = settings.and_then(|settings| settings.config(1 << 16, SpecialIds::default()).check())
+    {
+        usage_error("train", error);
+    }
     let request = Request {
         data: args.data.clone(),
         out: args.out.clone(),
@@ -62,18 +68,22 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The settings that were given, by the library's names, and the tokenizer if it is a file.
-fn given(args: &TrainArgs) -> anyhow::Result<(Given, Option<PathBuf>)> {
+fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
     let TrainArgs { corpus, shape, optim, .. } = args;
     let kind = corpus.tokenizer.as_deref().filter(|name| ["bpe", "word", "char"].contains(name));
     let file = corpus.tokenizer.as_ref().filter(|_| kind.is_none()).map(PathBuf::from);
     if let Some(file) = &file {
         if !file.is_file() {
-            bail!("--tokenizer {}: expected bpe, word, char or a tokenizer.json file", file.display());
+            usage_error(
+                "train",
+                format!("--tokenizer {}: expected bpe, word, char or a tokenizer.json file", file.display()),
+            );
         }
         if corpus.vocab_size.is_some() || corpus.lowercase {
-            bail!(
-                "--vocab-size and --lowercase belong to a tokenizer that is trained; {} is finished",
-                file.display()
+            let file = file.display();
+            usage_error(
+                "train",
+                format!("--vocab-size and --lowercase belong to a tokenizer that is learnt; {file} is finished"),
             );
         }
     }
@@ -107,7 +117,7 @@ fn given(args: &TrainArgs) -> anyhow::Result<(Given, Option<PathBuf>)> {
         "dtype": optim.dtype,
     });
     let given = all.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-    Ok((given.map(|(name, value)| (name.clone(), value.clone())).collect(), file))
+    (given.map(|(name, value)| (name.clone(), value.clone())).collect(), file)
 }
 
 /// The first Ctrl-C (or SIGTERM) asks training to save and stop, another one a second later ends the program. Sooner

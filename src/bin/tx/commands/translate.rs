@@ -123,7 +123,9 @@ fn report(translation: &Translation) -> bool {
             Notice::Cut { steps } => {
                 warn(
                     translation.line,
-                    &format!("no end after {steps} steps, so it was cut (--max-length raises the limit)"),
+                    &format!(
+                        "no end after {steps} steps, so it was cut (--max-length and the positions of the model are the limit)"
+                    ),
                 );
             }
             Notice::Failed(what) => {
