@@ -83,7 +83,9 @@ fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
             let file = file.display();
             usage_error(
                 "train",
-                format!("--vocab-size and --lowercase belong to a tokenizer that is learnt; {file} is finished"),
+                format!(
+                    "--vocab-size and --lowercase belong to a tokenizer that is learnt; {file} is finished"
+                ),
             );
         }
     }
