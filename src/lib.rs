@@ -3,12 +3,12 @@
 //!
 //! | paper | what | where | test |
 //! |---|---|---|---|
-//! | 3.1 | LayerNorm(x + Dropout(Sublayer(x))) | [`model::sublayer`], [`ops::layer_norm`] | `model::the_blocks_are_composed_as_written` |
-//! | 3.1 | encoder and decoder stacks | [`model::encoder`], [`model::decoder`] | `model::logits_agree_with_transformers` |
+//! | 3.1 | LayerNorm(x + Dropout(Sublayer(x))) | [`model::sublayer`], [`ops::layer_norm`] | `tests/model.rs`: `logits_agree_with_transformers` |
+//! | 3.1 | encoder and decoder stacks | [`model::encoder`], [`model::decoder`] | `tests/model.rs`: `logits_agree_with_transformers`; `tests/decoding.rs`: `cached_decoding_is_full_decoding` |
 //! | 3.2.1 | Attention(Q, K, V) = softmax(QKᵀ/√k) V | [`ops::attention`] | in the module |
-//! | 3.2.2 | MultiHead = Concat(head_1 … head_h) W_O | [`model::attention`] | `model::multi_head_is_the_sum_over_heads` |
+//! | 3.2.2 | MultiHead = Concat(head_1 … head_h) W_O | [`model::attention`] | `tests/model.rs`: `attention_weights_agree_with_transformers` |
 //! | 3.2.3 | padding and causal masks | [`ops::Spans`] | in the module |
-//! | 3.3 | FFN(x) = max(0, xW1+b1)W2+b2 | [`model::feed_forward`] | `model::feed_forward_by_hand` |
+//! | 3.3 | FFN(x) = max(0, xW1+b1)W2+b2 | [`model::feed_forward`] | in the module: `feed_forward_by_hand` |
 //! | 3.4 | embedding × √d, three matrices tied | [`model::embedding`], [`model::parameters`] | in the modules |
 //! | 3.5 | PE(pos, 2i) = sin(pos/10000^(2i/d)) | [`model::embedding`] | in the module |
 //! | 5.1 | batches by tokens, like lengths together | [`data`] | in the module |

@@ -3,7 +3,7 @@
 use super::{device, usage_error};
 use crate::cli::TrainArgs;
 use crate::render::progress::Progress;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use tx::config::{Positions, SpecialIds};
 use tx::train::settings::{Given, Settings};
 use tx::train::validate::bleu;
 use tx::train::{Ending, Prepared, Request, prepare, train};
-use tx::translate::{Options, Translator};
+use tx::translate::{Notice, Options, Translation, Translator};
 
 /// What a shell expects of a program that was interrupted.
 const INTERRUPTED: u8 = 130;
@@ -148,6 +148,12 @@ fn score_tests(prepared: &Prepared, out: &Path, device: &tx::candle_core::Device
         let lines =
             text.src.iter().enumerate().map(|(index, line)| (index as u64 + 1, line.clone())).collect();
         let translations = translator.translate(lines, &Options::default())?;
+        let is_failed = |translation: &&Translation| {
+            translation.notices.iter().any(|notice| matches!(notice, Notice::Failed(_)))
+        };
+        if let Some(failed) = translations.iter().find(is_failed) {
+            bail!("{}: line {} could not be translated: {:?}", text.name, failed.line, failed.notices);
+        }
         let hypotheses: Vec<String> = translations
             .into_iter()
             .map(|mut translation| translation.hypotheses.swap_remove(0).text)
