@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::model::{Pass, Transformer, linear, parameters::Weights};
 use crate::score::{self, Metric, Score};
-use crate::translate::{Options, Translator};
+use crate::translate::{Options, Translation, Translator, numbered};
 use candle_core::Var;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -117,7 +117,6 @@ pub fn bleu(hypotheses: &[String], references: &[String]) -> Result<Score> {
 /// The best text for every line, greedily.
 fn translate_greedily(translator: &Translator, src: &[String]) -> Result<Vec<String>> {
     let options = Options { beam_size: Some(1), ..Options::default() };
-    let lines = src.iter().enumerate().map(|(index, line)| (index as u64 + 1, line.clone())).collect();
-    let translations = translator.translate(lines, &options)?;
-    Ok(translations.into_iter().map(|mut translation| translation.hypotheses.swap_remove(0).text).collect())
+    let translations = translator.translate(numbered(src), &options)?;
+    Ok(translations.into_iter().map(Translation::into_text).collect())
 }

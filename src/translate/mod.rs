@@ -53,6 +53,18 @@ pub struct Translation {
     pub notices: Vec<Notice>,
 }
 
+impl Translation {
+    /// The text of the best hypothesis.
+    pub fn into_text(mut self) -> String {
+        self.hypotheses.swap_remove(0).text
+    }
+}
+
+/// `lines` with their numbers from 1, as [`Translator::translate`] takes them.
+pub fn numbered(lines: &[String]) -> Vec<(u64, String)> {
+    (1..).zip(lines.iter().cloned()).collect()
+}
+
 /// One hypothesis as text.
 #[derive(Debug, Clone, Serialize)]
 pub struct Candidate {

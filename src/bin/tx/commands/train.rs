@@ -15,7 +15,7 @@ use tx::config::{Positions, SpecialIds};
 use tx::train::settings::{Given, Settings};
 use tx::train::validate::bleu;
 use tx::train::{Ending, Prepared, Request, prepare, train};
-use tx::translate::{Notice, Options, Translation, Translator};
+use tx::translate::{Notice, Options, Translation, Translator, numbered};
 
 /// What a shell expects of a program that was interrupted.
 const INTERRUPTED: u8 = 130;
@@ -145,19 +145,14 @@ fn score_tests(prepared: &Prepared, out: &Path, device: &tx::candle_core::Device
     }
     let translator = Translator::new(Checkpoint::open(out, device)?, device)?;
     for text in &prepared.tests {
-        let lines =
-            text.src.iter().enumerate().map(|(index, line)| (index as u64 + 1, line.clone())).collect();
-        let translations = translator.translate(lines, &Options::default())?;
+        let translations = translator.translate(numbered(&text.src), &Options::default())?;
         let is_failed = |translation: &&Translation| {
             translation.notices.iter().any(|notice| matches!(notice, Notice::Failed(_)))
         };
         if let Some(failed) = translations.iter().find(is_failed) {
             bail!("{}: line {} could not be translated: {:?}", text.name, failed.line, failed.notices);
         }
-        let hypotheses: Vec<String> = translations
-            .into_iter()
-            .map(|mut translation| translation.hypotheses.swap_remove(0).text)
-            .collect();
+        let hypotheses: Vec<String> = translations.into_iter().map(Translation::into_text).collect();
         let bleu = bleu(&hypotheses, &text.tgt)?;
         say!("{}: {} ({} lines, beam 4)", text.name, bleu.format(2), text.len());
     }
