@@ -86,6 +86,13 @@ impl Pairs {
         (0..self.len()).map(|i| (self.src(i).len(), self.tgt(i).len())).collect()
     }
 
+    /// The pairs `rows` as `count` batches of about the same size: they are dealt like cards, and since pairs of like length
+    /// are neighbours, each gets its share of the long ones.
+    pub fn shards(&self, rows: &[u32], count: usize, bos: u32) -> Vec<Batch> {
+        let shard = |first: usize| rows.iter().skip(first).step_by(count).copied().collect::<Vec<_>>();
+        (0..count).map(|first| self.batch(&shard(first), bos)).collect()
+    }
+
     /// The pairs `rows` as one batch.
     pub fn batch(&self, rows: &[u32], bos: u32) -> Batch {
         let mut batch = Batch::default();

@@ -1,67 +1,117 @@
 //! MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W_O with head_i = Attention(Q W_Qi, K W_Ki, V W_Vi)
-//! (section 3.2.2). The heads are column blocks of width d/h of the projected rows.
+//! (section 3.2.2). The heads are column blocks of width d/h of the projected rows. Keys and values stand side by side,
+//! [n, 2d], and in self-attention the queries before them, [n, 3d]: one product makes them all.
 
 use super::layers::Layers;
 use super::linear::Linear;
 use super::pass::Pass;
 use super::trace::Kind;
 use crate::error::Result;
-use crate::ops::{Spans, attention};
-use candle_core::Tensor;
+use crate::ops::{Spans, attention, self_attention};
+use candle_core::{D, Tensor};
 use std::sync::Arc;
 
-/// Keys and values [n_k, d] of everything a query may look at.
-#[derive(Debug, Clone)]
-pub struct KeysValues {
-    /// x W_K
-    pub k: Tensor,
-    /// x W_V
-    pub v: Tensor,
-}
-
-/// One attention sublayer.
+/// What both uses of attention share.
 #[derive(Debug)]
-pub struct MultiHeadAttention {
-    q_proj: Linear,
-    k_proj: Linear,
-    v_proj: Linear,
+struct Heads {
     out_proj: Linear,
     n_heads: usize,
     dropout: f32,
     kind: Kind,
 }
 
-impl MultiHeadAttention {
+impl Heads {
+    fn new(layers: &Layers, name: &str, n_heads: usize, kind: Kind) -> Result<Self> {
+        let out_proj = layers.linear(&[&format!("{name}.out_proj")])?;
+        Ok(Heads { out_proj, n_heads, dropout: layers.config.dropout.attention, kind })
+    }
+
+    /// The queries q [n_q, d] look at the keys and values kv [n_k, 2d] that `spans` give them → [n_q, d].
+    fn attend(&self, q: &Tensor, kv: &Tensor, spans: &Arc<Spans>, pass: &mut Pass) -> Result<Tensor> {
+        pass.record(self.kind, q, kv, spans, self.n_heads)?;
+        let dropout = pass.next_dropout(self.dropout);
+        self.out_proj.forward(&attention(q, kv, spans, self.n_heads, dropout)?)
+    }
+}
+
+/// Attention of rows over themselves and, while decoding, over those before them.
+#[derive(Debug)]
+pub struct SelfAttention {
+    qkv_proj: Linear,
+    heads: Heads,
+}
+
+/// Keys and values [rows, past, 2d] of what was fed to each hypothesis so far; none before the first step.
+pub type Past = Option<Tensor>;
+
+impl SelfAttention {
     /// The attention stored under `name`.
     pub(super) fn new(layers: &Layers, name: &str, n_heads: usize, kind: Kind) -> Result<Self> {
-        Ok(MultiHeadAttention {
-            q_proj: layers.linear(&format!("{name}.q_proj"))?,
-            k_proj: layers.linear(&format!("{name}.k_proj"))?,
-            v_proj: layers.linear(&format!("{name}.v_proj"))?,
-            out_proj: layers.linear(&format!("{name}.out_proj"))?,
-            n_heads,
-            dropout: layers.config.dropout.attention,
-            kind,
+        let [q, k, v] = ["q_proj", "k_proj", "v_proj"].map(|part| format!("{name}.{part}"));
+        Ok(SelfAttention {
+            qkv_proj: layers.linear(&[&q, &k, &v])?,
+            heads: Heads::new(layers, name, n_heads, kind)?,
         })
     }
 
-    /// Keys and values [n, d] of the rows x [n, d].
-    pub fn keys_values(&self, x: &Tensor) -> Result<KeysValues> {
-        Ok(KeysValues { k: self.k_proj.forward(x)?, v: self.v_proj.forward(x)? })
-    }
-
-    /// Every row of x [n_q, d] looks at the rows of `memory` that `spans` gives it → [n_q, d].
+    /// x [n, d] → [n, d]. With a past, x holds the new rows of each of its hypotheses, which are added to it.
     pub fn forward(
         &self,
         x: &Tensor,
-        memory: &KeysValues,
+        past: Option<(&mut Past, usize)>,
         spans: &Arc<Spans>,
         pass: &mut Pass,
     ) -> Result<Tensor> {
-        let q = self.q_proj.forward(x)?;
-        pass.record(self.kind, &q, &memory.k, spans, self.n_heads)?;
-        let dropout = pass.next_dropout(self.dropout);
-        let heads = attention(&q, &memory.k, &memory.v, spans, self.n_heads, dropout)?;
-        self.out_proj.forward(&heads)
+        let qkv = self.qkv_proj.forward(x)?;
+        let d = qkv.dim(D::Minus1)? / 3;
+        let (q, kv) = (qkv.narrow(1, 0, d)?, qkv.narrow(1, d, 2 * d)?);
+        if let Some((past, rows)) = past {
+            return self.heads.attend(&q, &append(past, &kv, rows)?, spans, pass);
+        }
+        let heads = &self.heads;
+        pass.record(heads.kind, &q, &kv, spans, heads.n_heads)?;
+        let dropout = pass.next_dropout(heads.dropout);
+        heads.out_proj.forward(&self_attention(&qkv, spans, heads.n_heads, dropout)?)
+    }
+}
+
+/// Adds the new keys and values [rows·m, 2d] of `rows` hypotheses to their past → all of them [rows·t, 2d].
+fn append(past: &mut Past, new: &Tensor, rows: usize) -> Result<Tensor> {
+    let (n, width) = new.dims2()?;
+    let new = new.reshape((rows, n / rows.max(1), width))?;
+    let all = match past.as_ref() {
+        Some(past) => Tensor::cat(&[past, &new], 1)?,
+        None => new.contiguous()?,
+    };
+    Ok(past.insert(all).flatten(0, 1)?)
+}
+
+/// Attention over the memory.
+#[derive(Debug)]
+pub struct CrossAttention {
+    q_proj: Linear,
+    kv_proj: Linear,
+    heads: Heads,
+}
+
+impl CrossAttention {
+    /// The attention stored under `name`.
+    pub(super) fn new(layers: &Layers, name: &str, n_heads: usize) -> Result<Self> {
+        let [q, k, v] = ["q_proj", "k_proj", "v_proj"].map(|part| format!("{name}.{part}"));
+        Ok(CrossAttention {
+            q_proj: layers.linear(&[&q])?,
+            kv_proj: layers.linear(&[&k, &v])?,
+            heads: Heads::new(layers, name, n_heads, Kind::Cross)?,
+        })
+    }
+
+    /// Keys and values [n, 2d] of the memory [n, d].
+    pub fn keys_values(&self, memory: &Tensor) -> Result<Tensor> {
+        self.kv_proj.forward(memory)
+    }
+
+    /// Every row of x [n_q, d] looks at the rows of [`CrossAttention::keys_values`] that `spans` give it → [n_q, d].
+    pub fn forward(&self, x: &Tensor, kv: &Tensor, spans: &Arc<Spans>, pass: &mut Pass) -> Result<Tensor> {
+        self.heads.attend(&self.q_proj.forward(x)?, kv, spans, pass)
     }
 }

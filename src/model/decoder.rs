@@ -2,7 +2,7 @@
 //! (section 3.1, right half of Figure 1). One body serves training, where a sentence is fed at once, and decoding,
 //! where it grows and [`DecoderState`] holds the keys and values of what was fed before.
 
-use super::attention::{KeysValues, MultiHeadAttention};
+use super::attention::{CrossAttention, Past, SelfAttention};
 use super::feed_forward::FeedForward;
 use super::layers::Layers;
 use super::pass::Pass;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 /// LN ∘ (I + FFN) ∘ LN ∘ (I + CrossMultiHead) ∘ LN ∘ (I + MaskedMultiHead)
 #[derive(Debug)]
 struct DecoderLayer {
-    self_attn: MultiHeadAttention,
+    self_attn: SelfAttention,
     self_attn_residual: Residual,
-    encoder_attn: MultiHeadAttention,
+    encoder_attn: CrossAttention,
     encoder_attn_residual: Residual,
     feed_forward: FeedForward,
     final_residual: Residual,
@@ -34,49 +34,40 @@ impl DecoderLayer {
     fn new(layers: &Layers, name: &str) -> Result<Self> {
         let heads = layers.config.decoder.heads;
         Ok(DecoderLayer {
-            self_attn: MultiHeadAttention::new(
-                layers,
-                &format!("{name}.self_attn"),
-                heads,
-                Kind::DecoderSelf,
-            )?,
+            self_attn: SelfAttention::new(layers, &format!("{name}.self_attn"), heads, Kind::DecoderSelf)?,
             self_attn_residual: Residual::new(layers, &format!("{name}.self_attn_layer_norm"))?,
-            encoder_attn: MultiHeadAttention::new(
-                layers,
-                &format!("{name}.encoder_attn"),
-                heads,
-                Kind::Cross,
-            )?,
+            encoder_attn: CrossAttention::new(layers, &format!("{name}.encoder_attn"), heads)?,
             encoder_attn_residual: Residual::new(layers, &format!("{name}.encoder_attn_layer_norm"))?,
             feed_forward: FeedForward::new(layers, name)?,
             final_residual: Residual::new(layers, &format!("{name}.final_layer_norm"))?,
         })
     }
 
+    /// x [n, d] over the keys and values of the memory → [n, d]; `past` as in [`SelfAttention::forward`].
     fn forward(
         &self,
         x: &Tensor,
-        own: &KeysValues,
-        memory: &KeysValues,
+        past: Option<(&mut Past, usize)>,
+        memory: &Tensor,
         sight: &Sight,
         pass: &mut Pass,
     ) -> Result<Tensor> {
-        let sublayer = self.self_attn.forward(x, own, &sight.self_attn, pass)?;
-        let x = self.self_attn_residual.forward(x, sublayer, pass)?;
+        let sublayer = self.self_attn.forward(x, past, &sight.self_attn, pass)?;
+        let x = self.self_attn_residual.forward(x, &sublayer, pass)?;
         let sublayer = self.encoder_attn.forward(&x, memory, &sight.encoder_attn, pass)?;
-        let x = self.encoder_attn_residual.forward(&x, sublayer, pass)?;
+        let x = self.encoder_attn_residual.forward(&x, &sublayer, pass)?;
         let sublayer = self.feed_forward.forward(&x, pass)?;
-        self.final_residual.forward(&x, sublayer, pass)
+        self.final_residual.forward(&x, &sublayer, pass)
     }
 }
 
 /// What decoding keeps from step to step. Rows are hypotheses; the rows of one sentence are adjacent.
 #[derive(Debug)]
 pub struct DecoderState {
-    /// Of each layer, keys and values [rows, past, d] of the tokens fed so far; none before the first step.
-    past: Vec<Option<KeysValues>>,
-    /// Of each layer, keys and values [n_src, d] of the memory, computed once.
-    memory: Vec<KeysValues>,
+    /// Of each layer, what its self-attention looks back at.
+    past: Vec<Past>,
+    /// Of each layer, keys and values [n_src, 2d] of the memory, computed once.
+    memory: Vec<Tensor>,
     /// Source lengths: where each sentence lies in the memory.
     src_lengths: Vec<usize>,
     /// The sentence of each row, ascending.
@@ -103,10 +94,8 @@ impl DecoderState {
         }
         self.sentences = rows.iter().map(|&row| self.sentences[row]).collect();
         let indices: Vec<u32> = rows.iter().map(|&row| row as u32).collect();
-        for KeysValues { k, v } in self.past.iter_mut().flatten() {
-            let indices = Tensor::new(indices.as_slice(), k.device())?;
-            *k = k.index_select(&indices, 0)?;
-            *v = v.index_select(&indices, 0)?;
+        for past in self.past.iter_mut().flatten() {
+            *past = past.index_select(&Tensor::new(indices.as_slice(), past.device())?, 0)?;
         }
         Ok(())
     }
@@ -122,27 +111,6 @@ impl DecoderState {
             encoder_attn: Arc::new(Spans::cross(&rows_of, &self.src_lengths)?),
         })
     }
-}
-
-/// Appends keys and values of `rows` hypotheses' new rows [rows·m, d] to their past [rows, t, d].
-fn append(past: &mut Option<KeysValues>, new: KeysValues, rows: usize) -> Result<KeysValues> {
-    let (n, d) = new.k.dims2()?;
-    let new_tokens = n / rows.max(1);
-    let join = |past: Option<&Tensor>, new: Tensor| -> Result<Tensor> {
-        let new = new.reshape((rows, new_tokens, d))?;
-        Ok(match past {
-            Some(past) => Tensor::cat(&[past, &new], 1)?,
-            None => new,
-        })
-    };
-    let all = KeysValues {
-        k: join(past.as_ref().map(|kv| &kv.k), new.k)?,
-        v: join(past.as_ref().map(|kv| &kv.v), new.v)?,
-    };
-    let flat = |x: &Tensor| -> Result<Tensor> { Ok(x.flatten(0, 1)?) };
-    let rows = KeysValues { k: flat(&all.k)?, v: flat(&all.v)? };
-    *past = Some(all);
-    Ok(rows)
 }
 
 /// The stack of layers.
@@ -173,9 +141,8 @@ impl Decoder {
             encoder_attn: Arc::new(Spans::cross(tgt_lengths, src_lengths)?),
         };
         for layer in &self.layers {
-            let own = layer.self_attn.keys_values(&x)?;
             let memory = layer.encoder_attn.keys_values(memory)?;
-            x = layer.forward(&x, &own, &memory, &sight, pass)?;
+            x = layer.forward(&x, None, &memory, &sight, pass)?;
         }
         Ok(x)
     }
@@ -202,8 +169,7 @@ impl Decoder {
         let sight = state.sight(new_tokens)?;
         let rows = state.rows();
         for (layer, (past, memory)) in self.layers.iter().zip(state.past.iter_mut().zip(&state.memory)) {
-            let own = append(past, layer.self_attn.keys_values(&x)?, rows)?;
-            x = layer.forward(&x, &own, memory, &sight, &mut Pass::inference())?;
+            x = layer.forward(&x, Some((past, rows)), memory, &sight, &mut Pass::inference())?;
         }
         state.past_length += new_tokens;
         Ok(x)

@@ -2,7 +2,8 @@
 
 use super::pass::Pass;
 use crate::config::{Config, Positions};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::ops::{self, Lookup};
 use candle_core::{Device, Tensor};
 
 /// PE(pos, 2i) = sin(pos / 10000^(2i/d)) and PE(pos, 2i+1) = cos(the same), as a table [n_positions, d].
@@ -46,21 +47,8 @@ impl Embedding {
 
     /// Rows [n, d] of the tokens `ids`, row i at position `positions[i]` of its sentence.
     pub fn forward(&self, ids: &[u32], positions: &[u32], pass: &mut Pass) -> Result<Tensor> {
-        let ((vocab, _), (limit, _)) = (self.weight.dims2()?, self.positions.dims2()?);
-        if let Some(id) = ids.iter().find(|&&id| id as usize >= vocab) {
-            return Err(Error::Data(format!(
-                "token id {id} lies outside the embedding of {vocab} rows: tokenizer and weights do not belong together"
-            )));
-        }
-        if let Some(position) = positions.iter().find(|&&position| position as usize >= limit) {
-            return Err(Error::Data(format!(
-                "position {position} lies outside the model's {limit} positions: the sentence is too long for it"
-            )));
-        }
-        let device = self.weight.device();
-        let tokens = self.weight.index_select(&Tensor::new(ids, device)?, 0)?;
-        let positions = self.positions.index_select(&Tensor::new(positions, device)?, 0)?;
-        pass.dropout(((tokens * self.scale)? + positions)?, self.dropout)
+        let lookup = Lookup { ids, positions, scale: self.scale, dropout: pass.next_dropout(self.dropout) };
+        ops::embedding(&self.weight, &self.positions, &lookup)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The encoder: N layers of self-attention and feed-forward (section 3.1, left half of Figure 1).
 
-use super::attention::MultiHeadAttention;
+use super::attention::SelfAttention;
 use super::feed_forward::FeedForward;
 use super::layers::Layers;
 use super::pass::Pass;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// LN ∘ (I + FFN) ∘ LN ∘ (I + MultiHead)
 #[derive(Debug)]
 struct EncoderLayer {
-    self_attn: MultiHeadAttention,
+    self_attn: SelfAttention,
     self_attn_residual: Residual,
     feed_forward: FeedForward,
     final_residual: Residual,
@@ -24,12 +24,7 @@ impl EncoderLayer {
     fn new(layers: &Layers, name: &str) -> Result<Self> {
         let heads = layers.config.encoder.heads;
         Ok(EncoderLayer {
-            self_attn: MultiHeadAttention::new(
-                layers,
-                &format!("{name}.self_attn"),
-                heads,
-                Kind::EncoderSelf,
-            )?,
+            self_attn: SelfAttention::new(layers, &format!("{name}.self_attn"), heads, Kind::EncoderSelf)?,
             self_attn_residual: Residual::new(layers, &format!("{name}.self_attn_layer_norm"))?,
             feed_forward: FeedForward::new(layers, name)?,
             final_residual: Residual::new(layers, &format!("{name}.final_layer_norm"))?,
@@ -37,10 +32,10 @@ impl EncoderLayer {
     }
 
     fn forward(&self, x: &Tensor, spans: &Arc<Spans>, pass: &mut Pass) -> Result<Tensor> {
-        let sublayer = self.self_attn.forward(x, &self.self_attn.keys_values(x)?, spans, pass)?;
-        let x = self.self_attn_residual.forward(x, sublayer, pass)?;
+        let sublayer = self.self_attn.forward(x, None, spans, pass)?;
+        let x = self.self_attn_residual.forward(x, &sublayer, pass)?;
         let sublayer = self.feed_forward.forward(&x, pass)?;
-        self.final_residual.forward(&x, sublayer, pass)
+        self.final_residual.forward(&x, &sublayer, pass)
     }
 }
 

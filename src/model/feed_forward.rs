@@ -5,7 +5,6 @@ use super::linear::Linear;
 use super::pass::Pass;
 use crate::config::Activation;
 use crate::error::Result;
-use crate::ops::activation;
 use candle_core::Tensor;
 
 /// One feed-forward sublayer.
@@ -21,8 +20,8 @@ impl FeedForward {
     /// The sublayer of the layer stored under `name`.
     pub(super) fn new(layers: &Layers, name: &str) -> Result<Self> {
         Ok(FeedForward {
-            fc1: layers.linear(&format!("{name}.fc1"))?,
-            fc2: layers.linear(&format!("{name}.fc2"))?,
+            fc1: layers.linear(&[&format!("{name}.fc1")])?,
+            fc2: layers.linear(&[&format!("{name}.fc2")])?,
             activation: layers.config.activation,
             dropout: layers.config.dropout.activation,
         })
@@ -30,7 +29,7 @@ impl FeedForward {
 
     /// x [n, d] → [n, d]
     pub fn forward(&self, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
-        let hidden = activation(&self.fc1.forward(x)?, self.activation)?;
+        let hidden = self.fc1.forward_activated(x, self.activation)?;
         let hidden = pass.dropout(hidden, self.dropout)?;
         self.fc2.forward(&hidden)
     }

@@ -1,6 +1,6 @@
 //! Hands out the tensors of a checkpoint by name while a model is put together.
 
-use super::linear::{self, Linear};
+use super::linear::{self, Affine, Linear};
 use super::parameters::Weights;
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -20,9 +20,12 @@ impl Layers<'_> {
         tensor.cloned().ok_or_else(|| Error::Config(format!("{name} is missing")))
     }
 
-    /// The linear layer of `name.weight` and `name.bias`.
-    pub fn linear(&self, name: &str) -> Result<Linear> {
-        let bias = self.tensor(&format!("{name}.bias"))?;
-        Linear::new(self.tensor(&format!("{name}.weight"))?, Some(bias), self.kind)
+    /// The linear layers `names` (each a `.weight` and a `.bias`), which read the same rows, as one.
+    pub fn linear(&self, names: &[&str]) -> Result<Linear> {
+        let part = |name: &&str| -> Result<Affine> {
+            let weight = self.tensor(&format!("{name}.weight"))?;
+            Ok(Affine { weight, bias: Some(self.tensor(&format!("{name}.bias"))?) })
+        };
+        Linear::new(names.iter().map(part).collect::<Result<_>>()?, self.kind)
     }
 }

@@ -1,8 +1,9 @@
 //! x Wᵀ + b, the only place where weights are multiplied: in training as a differentiable operation, in
 //! decoding on a CPU with weights packed once.
 
+use crate::config::Activation;
 use crate::error::Result;
-use crate::ops::{PackedLinear, linear};
+use crate::ops::{self, Loss, PackedLinear};
 use candle_core::Tensor;
 
 /// How the linear layers of a model hold their weights.
@@ -14,34 +15,78 @@ pub enum Kind {
     Packed,
 }
 
-/// A linear layer of weight [o, i] and bias \[o\].
+/// One or several linear layers that read the same rows: weights [o, i] and biases \[o\], whose outputs stand side by
+/// side.
 #[derive(Debug)]
 pub enum Linear {
     /// Differentiable.
-    Plain {
-        /// [o, i]
-        weight: Tensor,
-        /// \[o\]
-        bias: Option<Tensor>,
-    },
+    Plain(Vec<Affine>),
     /// For decoding on a CPU.
     Packed(PackedLinear),
 }
 
+/// Weight and bias of a linear layer.
+#[derive(Debug, Clone)]
+pub struct Affine {
+    /// [o, i]
+    pub weight: Tensor,
+    /// \[o\]
+    pub bias: Option<Tensor>,
+}
+
 impl Linear {
-    /// A layer of `weight` [o, i] and `bias` \[o\].
-    pub fn new(weight: Tensor, bias: Option<Tensor>, kind: Kind) -> Result<Self> {
+    /// The layers `parts` as one.
+    pub fn new(parts: Vec<Affine>, kind: Kind) -> Result<Self> {
         Ok(match kind {
-            Kind::Plain => Linear::Plain { weight, bias },
-            Kind::Packed => Linear::Packed(PackedLinear::new(&weight, bias.as_ref())?),
+            Kind::Plain => Linear::Plain(parts),
+            Kind::Packed => {
+                let Affine { weight, bias } = side_by_side(&parts)?;
+                Linear::Packed(PackedLinear::new(&weight, bias.as_ref())?)
+            }
         })
     }
 
     /// x [n, i] → [n, o]
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         match self {
-            Linear::Plain { weight, bias } => linear(x, weight, bias.as_ref()),
+            Linear::Plain(parts) => {
+                let Affine { weight, bias } = side_by_side(parts)?;
+                ops::linear(x, &weight, bias.as_ref())
+            }
             Linear::Packed(packed) => packed.forward(x),
         }
     }
+
+    /// activation(x [n, i]) → [n, o]
+    pub fn forward_activated(&self, x: &Tensor, activation: Activation) -> Result<Tensor> {
+        match (self, activation) {
+            (Linear::Plain(parts), Activation::Relu) => {
+                let Affine { weight, bias } = side_by_side(parts)?;
+                ops::linear_relu(x, &weight, bias.as_ref())
+            }
+            _ => ops::activation(&self.forward(x)?, activation),
+        }
+    }
+
+    /// The loss of the rows x [n, i], whose outputs are the logits of `targets`.
+    pub fn cross_entropy(&self, x: &Tensor, targets: &[u32], label_smoothing: f64) -> Result<Loss> {
+        match self {
+            Linear::Plain(parts) => {
+                let Affine { weight, bias } = side_by_side(parts)?;
+                ops::cross_entropy(x, &weight, bias.as_ref(), targets, label_smoothing)
+            }
+            Linear::Packed(packed) => ops::cross_entropy_plain(&packed.forward(x)?, targets, label_smoothing),
+        }
+    }
+}
+
+/// Layers of the same input as one with all their outputs.
+fn side_by_side(parts: &[Affine]) -> Result<Affine> {
+    if let [only] = parts {
+        return Ok(only.clone());
+    }
+    let weights: Vec<&Tensor> = parts.iter().map(|part| &part.weight).collect();
+    let biases: Option<Vec<&Tensor>> = parts.iter().map(|part| part.bias.as_ref()).collect();
+    let bias = biases.map(|biases| Tensor::cat(&biases, 0)).transpose()?;
+    Ok(Affine { weight: Tensor::cat(&weights, 0)?, bias })
 }

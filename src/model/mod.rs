@@ -18,12 +18,13 @@ pub mod trace;
 
 use crate::config::{Config, Tie};
 use crate::error::Result;
+use crate::ops::Loss;
 use candle_core::{Device, Tensor};
 use decoder::{Decoder, DecoderState};
 use embedding::{Embedding, positional_encoding};
 use encoder::Encoder;
 use layers::Layers;
-use linear::Linear;
+use linear::{Affine, Linear};
 use parameters::{DECODER_EMBEDDING, ENCODER_EMBEDDING, LM_HEAD, LOGITS_BIAS, SHARED_EMBEDDING, Weights};
 pub use pass::Pass;
 
@@ -68,7 +69,7 @@ impl Transformer {
             tgt_embedding: Embedding::new(config, layers.tensor(tgt)?, positions),
             encoder: Encoder::new(&layers)?,
             decoder: Decoder::new(&layers)?,
-            output: Linear::new(head, bias, kind)?,
+            output: Linear::new(vec![Affine { weight: head, bias }], kind)?,
             config: config.clone(),
             device,
         })
@@ -99,9 +100,32 @@ impl Transformer {
         memory: &Memory,
         pass: &mut Pass,
     ) -> Result<Tensor> {
+        self.output.forward(&self.decode_rows(tgt_in, lengths, memory, pass)?)
+    }
+
+    /// As [`Transformer::decode`], up to the loss against the targets `tgt_out` (pieces and EOS).
+    pub fn loss(
+        &self,
+        (tgt_in, tgt_out): (&[u32], &[u32]),
+        lengths: &[usize],
+        memory: &Memory,
+        label_smoothing: f64,
+        pass: &mut Pass,
+    ) -> Result<Loss> {
+        let x = self.decode_rows(tgt_in, lengths, memory, pass)?;
+        self.output.cross_entropy(&x, tgt_out, label_smoothing)
+    }
+
+    /// What the decoder makes of tgt_in, [n, d]: the input of the output projection.
+    fn decode_rows(
+        &self,
+        tgt_in: &[u32],
+        lengths: &[usize],
+        memory: &Memory,
+        pass: &mut Pass,
+    ) -> Result<Tensor> {
         let x = self.tgt_embedding.forward(tgt_in, &positions(lengths), pass)?;
-        let x = self.decoder.forward(x, lengths, &memory.rows, &memory.lengths, pass)?;
-        self.output.forward(&x)
+        self.decoder.forward(x, lengths, &memory.rows, &memory.lengths, pass)
     }
 
     /// The state of incremental decoding before its first step.

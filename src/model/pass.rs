@@ -64,12 +64,12 @@ impl Pass {
         &mut self,
         kind: Kind,
         q: &Tensor,
-        k: &Tensor,
+        kv: &Tensor,
         spans: &Arc<Spans>,
         n_heads: usize,
     ) -> Result<()> {
         match &mut self.trace {
-            Some(trace) => trace.record(kind, q, k, spans, n_heads),
+            Some(trace) => trace.record(kind, q, kv, spans, n_heads),
             None => Ok(()),
         }
     }

@@ -4,7 +4,7 @@
 use super::layers::Layers;
 use super::pass::Pass;
 use crate::error::Result;
-use crate::ops::layer_norm;
+use crate::ops::add_norm;
 use candle_core::Tensor;
 
 /// ε under the root of the layer norm.
@@ -29,8 +29,8 @@ impl Residual {
     }
 
     /// x [n, d] and the sublayer's output for it [n, d] → [n, d]
-    pub fn forward(&self, x: &Tensor, sublayer: Tensor, pass: &mut Pass) -> Result<Tensor> {
-        let sum = (x + pass.dropout(sublayer, self.dropout)?)?;
-        layer_norm(&sum, &self.weight, &self.bias, EPSILON)
+    pub fn forward(&self, x: &Tensor, sublayer: &Tensor, pass: &mut Pass) -> Result<Tensor> {
+        let dropout = pass.next_dropout(self.dropout);
+        add_norm(x, sublayer, &self.weight, &self.bias, EPSILON, dropout)
     }
 }

@@ -29,12 +29,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Adds the next layer of `kind`.
+    /// Adds the next layer of `kind`, of queries q [n_q, d] over keys and values kv [n_k, 2d].
     pub(super) fn record(
         &mut self,
         kind: Kind,
         q: &Tensor,
-        k: &Tensor,
+        kv: &Tensor,
         spans: &Arc<Spans>,
         n_heads: usize,
     ) -> Result<()> {
@@ -43,7 +43,8 @@ impl Trace {
             Kind::DecoderSelf => &mut self.decoder_self,
             Kind::Cross => &mut self.cross,
         };
-        layers.extend(attention_weights(q, k, spans, n_heads)?.into_iter().take(1));
+        layers
+            .extend(attention_weights(q, &kv.narrow(1, 0, q.dim(1)?)?, spans, n_heads)?.into_iter().take(1));
         Ok(())
     }
 }

@@ -122,7 +122,7 @@ impl InplaceOp2 for FirstMoment {
         grad_layout: &Layout,
     ) -> candle_core::Result<()> {
         let (m, grad) = (numbers_mut(m, m_layout)?, numbers(grad, grad_layout)?);
-        cpu::for_each(m, cpu::CHUNK, |start, m| {
+        cpu::map_mut(m, cpu::CHUNK, |start, m| {
             first_moment(m, &grad[start..start + m.len()], self.beta, self.rest, self.scale);
         });
         Ok(())
@@ -157,7 +157,7 @@ impl InplaceOp2 for SecondMoment {
         grad_layout: &Layout,
     ) -> candle_core::Result<()> {
         let (v, grad) = (numbers_mut(v, v_layout)?, numbers(grad, grad_layout)?);
-        cpu::for_each(v, cpu::CHUNK, |start, v| {
+        cpu::map_mut(v, cpu::CHUNK, |start, v| {
             second_moment(v, &grad[start..start + v.len()], self.beta, self.rest, self.scale);
         });
         Ok(())
@@ -199,7 +199,7 @@ impl InplaceOp3 for Update {
         if m.len() != param.len() || v.len() != param.len() {
             bail!("adam update: {} parameters, {} and {} moments", param.len(), m.len(), v.len());
         }
-        cpu::for_each(param, cpu::CHUNK, |start, param| {
+        cpu::map_mut(param, cpu::CHUNK, |start, param| {
             let piece = start..start + param.len();
             update(param, &m[piece.clone()], &v[piece], self.rate, self.correction, self.eps);
         });

@@ -116,12 +116,18 @@ pub fn map<R: Send>(count: usize, len: usize, work: impl Fn(usize) -> R + Sync +
     if alone(len) { (0..count).map(work).collect() } else { (0..count).into_par_iter().map(work).collect() }
 }
 
-/// `work(index of the first, piece)` on each piece of `chunk` numbers of `out`.
-pub fn for_each(out: &mut [f32], chunk: usize, work: impl Fn(usize, &mut [f32]) + Sync + Send) {
+/// `work(index of the first, piece)` on each piece of `chunk` numbers of `out`; the results in order.
+pub fn map_mut<R: Send>(
+    out: &mut [f32],
+    chunk: usize,
+    work: impl Fn(usize, &mut [f32]) -> R + Sync + Send,
+) -> Vec<R> {
+    let chunk = chunk.max(1);
+    let piece = |(index, piece): (usize, _)| work(index * chunk, piece);
     if alone(out.len()) {
-        out.chunks_mut(chunk).enumerate().for_each(|(index, piece)| work(index * chunk, piece));
+        out.chunks_mut(chunk).enumerate().map(piece).collect()
     } else {
-        out.par_chunks_mut(chunk).enumerate().for_each(|(index, piece)| work(index * chunk, piece));
+        out.par_chunks_mut(chunk).enumerate().map(piece).collect()
     }
 }
 
@@ -174,7 +180,7 @@ mod tests {
     #[test]
     fn for_each_and_map_see_every_piece() {
         let mut out = vec![1.0; 20_001];
-        for_each(&mut out, 10, |start, piece| piece.iter_mut().for_each(|x| *x += start as f32));
+        map_mut(&mut out, 10, |start, piece| piece.iter_mut().for_each(|x| *x += start as f32));
         assert!(out.iter().enumerate().all(|(i, &x)| x == (i / 10 * 10 + 1) as f32));
         assert_eq!(map(5, 1 << 20, |i| i * i), [0, 1, 4, 9, 16]);
     }

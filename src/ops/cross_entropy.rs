@@ -1,16 +1,26 @@
-//! The training loss (section 5.4 of the paper): cross-entropy against smoothed targets (Szegedy et al. 2016), summed
-//! over rows.
+//! The training loss (section 5.4 of the paper): cross-entropy of the output projection (section 3.4) against smoothed
+//! targets (Szegedy et al. 2016), summed over rows.
 //!
-//! With z a row of logits, p = softmax(z) and q the smoothed target distribution:
-//! loss = Σ_rows -Σ_j q_j·log p_j, and its gradient is p - q. The sum, not a mean: whoever calls divides once by the
-//! number of target tokens of the whole step. There is no padding to leave out: rows are real tokens.
+//! With z = x·Wᵀ a row of logits, p = softmax(z) and q the smoothed target distribution:
+//! loss = Σ_rows -Σ_j q_j·log p_j, its gradient by z is p - q, so dx = (p - q)·W and dW = (p - q)ᵀ·x. The sum, not a mean:
+//! whoever calls divides once by the number of target tokens of the whole step. There is no padding to leave out: rows are
+//! real tokens.
+//!
+//! The fused form takes [`ROWS`] rows at a time from x to both gradients while it computes the loss, so that logits,
+//! by far the largest activation, are never stored.
 //!
 //! Departs: the smoothed mass goes to the other v - 1 classes, not to all v.
 
 use super::cpu::{self, Numbers};
+use super::linear::{finish, linear_plain};
+use super::matmul::{Matrix, add_product, product};
 use super::simd::{self, exp, simd};
 use crate::{Error, Result};
-use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Shape, Tensor};
+use candle_core::{CpuStorage, CustomOp2, D, DType, Layout, Shape, Tensor, bail};
+use std::sync::Mutex;
+
+/// Rows of logits that exist at a time.
+const ROWS: usize = 512;
 
 /// What [`cross_entropy`] returns, both summed over rows.
 #[derive(Debug, Clone)]
@@ -34,7 +44,8 @@ pub fn smoothed_targets(v: usize, epsilon: f64, target: u32) -> Vec<f64> {
 
 /// logits \[n,v\], n targets → the loss, in ordinary tensor operations.
 pub fn cross_entropy_plain(logits: &Tensor, targets: &[u32], label_smoothing: f64) -> Result<Loss> {
-    let (n, v) = check(logits, targets, label_smoothing)?;
+    let (n, v) = logits.dims2()?;
+    check(n, v, targets, label_smoothing)?;
     let shifted = logits.broadcast_sub(&logits.max_keepdim(D::Minus1)?.detach())?;
     let log_probs = shifted.broadcast_sub(&shifted.exp()?.sum_keepdim(D::Minus1)?.log()?)?;
     let q: Vec<f64> =
@@ -47,29 +58,37 @@ pub fn cross_entropy_plain(logits: &Tensor, targets: &[u32], label_smoothing: f6
     Ok(Loss { loss, nll })
 }
 
-/// logits \[n,v\], n targets → the loss. A target outside the vocabulary is an error that names its row.
-pub fn cross_entropy(logits: &Tensor, targets: &[u32], label_smoothing: f64) -> Result<Loss> {
-    let (n, v) = check(logits, targets, label_smoothing)?;
-    if !cpu::fused(&[logits]) {
-        return cross_entropy_plain(logits, targets, label_smoothing);
+/// x \[n,d\], weight \[v,d\] and bias \[v\] of the output projection, n targets → the loss. A target outside the vocabulary
+/// is an error that names its row.
+pub fn cross_entropy(
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    targets: &[u32],
+    label_smoothing: f64,
+) -> Result<Loss> {
+    let ((n, d), (v, _)) = (x.dims2()?, weight.dims2()?);
+    check(n, v, targets, label_smoothing)?;
+    let fused = cpu::fused(&[x, weight]) && bias.is_none_or(|bias| cpu::fused(&[bias]) && !bias.track_op());
+    if !fused {
+        return cross_entropy_plain(&linear_plain(x, weight, bias)?, targets, label_smoothing);
     }
-    let (on, off) = smoothing(v, label_smoothing);
-    let op = {
-        let z = Numbers::of(logits)?;
-        let z: &[f32] = &z;
-        let per_chunk = cpu::rows_per_chunk(v);
-        let chunks = cpu::map(n.div_ceil(per_chunk), z.len(), |chunk| {
-            let rows = chunk * per_chunk..n.min((chunk + 1) * per_chunk);
-            rows.map(|row| Row::of(&z[row * v..(row + 1) * v], targets[row])).collect::<Vec<_>>()
-        });
-        CrossEntropy { rows: chunks.concat(), on, off }
+    let sums = {
+        let bias = bias.map(Numbers::of).transpose()?;
+        let (xs, weights) = (Numbers::of(x)?, Numbers::of(weight)?);
+        let projection = Projection {
+            weight: Matrix::new(&weights, v, d),
+            bias: bias.as_deref().unwrap_or(&[]),
+            smoothing: smoothing(v, label_smoothing),
+            needs_gradient: x.track_op() || weight.track_op(),
+        };
+        projection.sums(&xs, targets)
     };
-    let nll = op.rows.iter().map(Row::nll).sum();
-    Ok(Loss { loss: logits.apply_op1(op)?, nll })
+    let op = CrossEntropy { loss: sums.loss, gradient: Mutex::new(Some([sums.dx, sums.dweight])) };
+    Ok(Loss { loss: x.apply_op2(weight, op)?, nll: sums.nll })
 }
 
-fn check(logits: &Tensor, targets: &[u32], label_smoothing: f64) -> Result<(usize, usize)> {
-    let (n, v) = logits.dims2()?;
+fn check(n: usize, v: usize, targets: &[u32], label_smoothing: f64) -> Result<()> {
     if targets.len() != n {
         return Err(Error::Data(format!("{n} rows of logits need as many targets, found {}", targets.len())));
     }
@@ -82,96 +101,155 @@ fn check(logits: &Tensor, targets: &[u32], label_smoothing: f64) -> Result<(usiz
     if !(0.0..=1.0).contains(&label_smoothing) {
         return Err(Error::Config(format!("label smoothing must lie in 0..=1, found {label_smoothing}")));
     }
-    Ok((n, v))
+    Ok(())
 }
 
-/// What the forward pass keeps of a row: softmax(z)_j = e^(z_j - max) / sum.
-#[derive(Debug, Clone, Copy)]
-struct Row {
-    target: u32,
-    max: f32,
-    /// Σ_j e^(z_j - max).
-    sum: f32,
-    /// Σ_j (z_j - max).
-    shifted: f32,
-    /// z_target - max.
-    at_target: f32,
+/// The output projection and what is asked of it.
+struct Projection<'a> {
+    weight: Matrix<'a>,
+    /// Empty for none.
+    bias: &'a [f32],
+    /// The probability of the target and of each other class.
+    smoothing: (f64, f64),
+    needs_gradient: bool,
 }
 
-impl Row {
-    fn of(z: &[f32], target: u32) -> Self {
-        let (max, sum, shifted) = row_sums(z);
-        Row { target, max, sum, shifted, at_target: z[target as usize] - max }
+/// Sums over rows; the gradients are empty where none is needed.
+#[derive(Default)]
+struct Sums {
+    loss: f64,
+    nll: f64,
+    dx: Vec<f32>,
+    dweight: Vec<f32>,
+}
+
+impl Projection<'_> {
+    /// Loss and gradients of the rows x \[n,d\].
+    fn sums(&self, x: &[f32], targets: &[u32]) -> Sums {
+        let [v, d] = self.weight.dims();
+        let mut sums = Sums::default();
+        if self.needs_gradient {
+            (sums.dx, sums.dweight) = (Vec::with_capacity(x.len()), vec![0.0; v * d]);
+        }
+        for (x, targets) in x.chunks((ROWS * d).max(1)).zip(targets.chunks(ROWS)) {
+            let x = Matrix::new(x, targets.len(), d);
+            let mut z = product(x, self.weight.t());
+            let per_piece = cpu::rows_per_chunk(v);
+            let losses = cpu::map_mut(&mut z, per_piece * v, |start, z| {
+                finish(z, self.bias, false);
+                let rows = z.chunks_exact_mut(v).zip(&targets[start / v..]);
+                rows.map(|(z, &target)| self.row(z, target)).collect::<Vec<_>>()
+            });
+            for (loss, nll) in losses.into_iter().flatten() {
+                (sums.loss, sums.nll) = (sums.loss + loss, sums.nll + nll);
+            }
+            if self.needs_gradient {
+                let z = Matrix::new(&z, targets.len(), v);
+                sums.dx.extend(product(z, self.weight));
+                add_product(z.t(), x, &mut sums.dweight);
+            }
+        }
+        sums
     }
 
-    /// -log p_target.
-    fn nll(&self) -> f64 {
-        f64::from(self.sum).ln() - f64::from(self.at_target)
-    }
-
-    /// -Σ_j q_j·log p_j, where log p_j = z_j - max - log sum and Σ_j q_j = 1.
-    fn loss(&self, on: f64, off: f64) -> f64 {
-        // Without smoothing the other classes do not count, even at -∞.
-        let others = if off == 0.0 { 0.0 } else { off * f64::from(self.shifted) };
-        f64::from(self.sum).ln() - (on - off) * f64::from(self.at_target) - others
+    /// -Σ_j q_j·log p_j and -log p_target of a row of logits, which become p - q if that is needed.
+    fn row(&self, z: &mut [f32], target: u32) -> (f64, f64) {
+        let (on, off) = self.smoothing;
+        let max = row_max(z);
+        let at_target = f64::from(z[target as usize] - max);
+        let (sum, shifted) = exponentials(z, max);
+        if self.needs_gradient {
+            scale_and_shift(z, 1.0 / sum, off as f32);
+            z[target as usize] -= (on - off) as f32;
+        }
+        // log p_j = z_j - max - log sum, and Σ_j q_j = 1. Without smoothing the other classes do not count, even at -∞.
+        let log_sum = f64::from(sum).ln();
+        let others = if off == 0.0 { 0.0 } else { off * f64::from(shifted) };
+        (log_sum - (on - off) * at_target - others, log_sum - at_target)
     }
 }
 
 simd! {
-    /// max, Σ e^(z - max) and Σ (z - max) of a row.
-    fn row_sums(z: &[f32]) -> (f32, f32, f32) {
-        let max = simd::max(z);
-        (max, simd::sum(z, |z| exp(z - max)), simd::sum(z, |z| z - max))
+    fn row_max(z: &[f32]) -> f32 {
+        simd::max(z)
     }
 }
 
-/// The loss as a function of the logits, whose rows have been read already.
-struct CrossEntropy {
-    rows: Vec<Row>,
-    on: f64,
-    off: f64,
+simd! {
+    /// z ← e^(z - max); Σ e^(z - max) and Σ (z - max).
+    fn exponentials(z: &mut [f32], max: f32) -> (f32, f32) {
+        for z in z.iter_mut() {
+            *z -= max;
+        }
+        let shifted = simd::sum(z, |z| z);
+        for z in z.iter_mut() {
+            *z = exp(*z);
+        }
+        (simd::sum(z, |z| z), shifted)
+    }
 }
 
-impl CustomOp1 for CrossEntropy {
+simd! {
+    /// z ← z·scale - off.
+    fn scale_and_shift(z: &mut [f32], scale: f32, off: f32) {
+        for z in z.iter_mut() {
+            *z = *z * scale - off;
+        }
+    }
+}
+
+simd! {
+    fn scale(x: &mut [f32], factor: f32) {
+        for x in x.iter_mut() {
+            *x *= factor;
+        }
+    }
+}
+
+/// The loss as a function of x and the weight; loss and gradients are known already.
+struct CrossEntropy {
+    loss: f64,
+    /// Of x and of the weight, until the backward pass takes them.
+    gradient: Mutex<Option<[Vec<f32>; 2]>>,
+}
+
+impl CustomOp2 for CrossEntropy {
     fn name(&self) -> &'static str {
         "cross_entropy"
     }
 
-    fn cpu_fwd(&self, _logits: &CpuStorage, _layout: &Layout) -> candle_core::Result<(CpuStorage, Shape)> {
-        let loss: f64 = self.rows.iter().map(|row| row.loss(self.on, self.off)).sum();
-        Ok((CpuStorage::F32(vec![loss as f32]), Shape::from(())))
+    fn cpu_fwd(
+        &self,
+        _x: &CpuStorage,
+        _x_layout: &Layout,
+        _weight: &CpuStorage,
+        _weight_layout: &Layout,
+    ) -> candle_core::Result<(CpuStorage, Shape)> {
+        Ok((CpuStorage::F32(vec![self.loss as f32]), Shape::from(())))
     }
 
-    fn bwd(&self, logits: &Tensor, _loss: &Tensor, grad: &Tensor) -> candle_core::Result<Option<Tensor>> {
-        let (n, v) = logits.dims2()?;
-        let g = f64::from(grad.to_scalar::<f32>()?);
-        let z = Numbers::of(logits)?;
-        let z: &[f32] = &z;
-        let (dz, _) = cpu::build(n * v, v * cpu::rows_per_chunk(v), |start, dz| {
-            let pieces = dz.chunks_exact_mut(v).zip(z[start..].chunks_exact(v)).zip(&self.rows[start / v..]);
-            for ((dz, z), row) in pieces {
-                row_gradient(z, row.max, (g / f64::from(row.sum)) as f32, (g * self.off) as f32, dz);
-                dz[row.target as usize] -= (g * (self.on - self.off)) as f32;
-            }
-        });
-        Ok(Some(Tensor::from_vec(dz, logits.shape(), logits.device())?))
-    }
-}
-
-simd! {
-    /// dz_j = e^(z_j - max)·scale - off.
-    fn row_gradient(z: &[f32], max: f32, scale: f32, off: f32, dz: &mut [f32]) {
-        for (dz, &z) in dz.iter_mut().zip(z) {
-            *dz = exp(z - max) * scale - off;
+    fn bwd(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        _loss: &Tensor,
+        grad: &Tensor,
+    ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>)> {
+        let factor = grad.to_scalar::<f32>()?;
+        let kept = self.gradient.lock().map_or(None, |mut kept| kept.take());
+        let Some(mut gradients) = kept else { bail!("cross_entropy: its gradient was taken before") };
+        for gradient in &mut gradients {
+            cpu::map_mut(gradient, cpu::CHUNK, |_, piece| scale(piece, factor));
         }
+        let [dx, dweight] = gradients;
+        let dx = Tensor::from_vec(dx, x.shape(), x.device())?;
+        Ok((Some(dx), Some(Tensor::from_vec(dweight, weight.shape(), x.device())?)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::{
-        assert_close, assert_gradients, assert_parity, flat, random, value_and_gradients,
-    };
+    use super::super::check::{assert_close, assert_gradients, assert_parity, flat, random};
     use super::super::simd::forced;
     use super::*;
     use candle_core::{Device, Var};
@@ -188,9 +266,11 @@ mod tests {
     /// Logits ln 1, ln 2, ln 5 are the probabilities 1/8, 1/4, 5/8. With ε = 0.2 and target 2, q = (0.1, 0.1, 0.8).
     #[test]
     fn by_hand() -> Result<()> {
-        for op in [cross_entropy, cross_entropy_plain] {
-            let z = Var::new(&[[0f32, 2f32.ln(), 5f32.ln()]], &Device::Cpu)?;
-            let Loss { loss, nll } = op(&z, &[2], 0.2)?;
+        let z = Var::new(&[[0f32, 2f32.ln(), 5f32.ln()]], &Device::Cpu)?;
+        let one = Tensor::new(&[[1f32, 0., 0.], [0., 1., 0.], [0., 0., 1.]], &Device::Cpu)?;
+        for Loss { loss, nll } in
+            [cross_entropy(&z, &one, None, &[2], 0.2)?, cross_entropy_plain(&z, &[2], 0.2)?]
+        {
             assert!((nll - 1.6f64.ln()).abs() < 1e-6);
             let expected = 0.1 * 8f64.ln() + 0.1 * 4f64.ln() + 0.8 * 1.6f64.ln();
             assert_close(&flat(&loss)?, &[expected], 1e-6, "loss");
@@ -205,19 +285,20 @@ mod tests {
         (0..n).map(|row| (row * 7 % v) as u32).collect()
     }
 
+    /// Below, at and above a chunk of rows, and with the constant bias of foreign models.
     #[test]
     fn fused_is_plain() -> Result<()> {
-        for (n, v) in [(1, 1), (1, 5), (4, 1), (7, 33), (130, 257)] {
-            for epsilon in [0.0, 0.1] {
-                let (logits, targets) = ((random(&[n, v], 1)? * 5.0)?, targets(n, v));
-                let fused = |v: &[Tensor]| Ok(cross_entropy(&v[0], &targets, epsilon)?.loss);
-                let plain = |v: &[Tensor]| Ok(cross_entropy_plain(&v[0], &targets, epsilon)?.loss);
-                assert_parity(std::slice::from_ref(&logits), fused, plain, 1e-6)?;
-                let nll = [
-                    cross_entropy(&logits, &targets, epsilon)?.nll,
-                    cross_entropy_plain(&logits, &targets, epsilon)?.nll,
-                ];
-                assert_close(&nll[..1], &nll[1..], 1e-6, "nll");
+        for (n, d, v) in [(1, 1, 1), (1, 3, 5), (4, 2, 1), (7, 8, 33), (130, 16, 257), (ROWS + 70, 5, 19)] {
+            for (epsilon, bias) in [(0.0, None), (0.1, None), (0.1, Some(random(&[v], 3)?))] {
+                let args = [(random(&[n, d], 1)? * 3.0)?, random(&[v, d], 2)?];
+                let (targets, bias) = (targets(n, v), bias.as_ref());
+                let fused = |a: &[Tensor]| cross_entropy(&a[0], &a[1], bias, &targets, epsilon);
+                let plain =
+                    |a: &[Tensor]| cross_entropy_plain(&linear_plain(&a[0], &a[1], bias)?, &targets, epsilon);
+                assert_parity(&args, |a| Ok(fused(a)?.loss), |a| Ok(plain(a)?.loss), 3e-6)?;
+                let (fused, plain) = (fused(&args)?, plain(&args)?);
+                assert_close(&[fused.nll], &[plain.nll], 1e-6, "nll");
+                assert_close(&flat(&fused.loss)?, &flat(&plain.loss)?, 1e-6, "loss without gradient");
             }
         }
         Ok(())
@@ -229,14 +310,15 @@ mod tests {
     }
 
     #[test]
-    fn same_bits_on_every_path() -> Result<()> {
-        let (logits, targets) = (random(&[70, 1003], 1)?, targets(70, 1003));
+    fn rows_have_the_same_bits_on_every_path() -> Result<()> {
+        let (logits, targets) = (random(&[70, 1003], 1)?.flatten_all()?.to_vec1::<f32>()?, targets(70, 1003));
+        let weight = Matrix::new(&[], 0, 0);
+        let projection =
+            Projection { weight, bias: &[], smoothing: smoothing(1003, 0.1), needs_gradient: true };
         forced::same_everywhere(|| {
-            let op = |v: &[Tensor]| Ok(cross_entropy(&v[0], &targets, 0.1)?.loss);
-            (
-                value_and_gradients(std::slice::from_ref(&logits), op).unwrap(),
-                cross_entropy(&logits, &targets, 0.1).unwrap().nll,
-            )
+            let mut z = logits.clone();
+            let rows = z.chunks_exact_mut(1003).zip(&targets);
+            (rows.map(|(z, &target)| projection.row(z, target)).collect::<Vec<_>>(), z)
         });
         Ok(())
     }
@@ -244,27 +326,37 @@ mod tests {
     #[test]
     fn extreme_logits() -> Result<()> {
         let z = Var::new(&[[1e30f32, 0.], [-1e30, 0.], [f32::NEG_INFINITY, 0.]], &Device::Cpu)?;
-        let Loss { loss, nll } = cross_entropy(&z, &[0, 1, 1], 0.0)?;
+        let Loss { loss, nll } = cross_entropy_plain(&z, &[0, 1, 1], 0.0)?;
+        assert!(loss.to_scalar::<f32>()?.is_nan() || loss.to_scalar::<f32>()? == 0.0);
+        assert_eq!(nll, 0.0);
+        let x = Var::new(&[[1f32], [-1.]], &Device::Cpu)?;
+        let weight = Tensor::new(&[[1e30f32], [0.]], &Device::Cpu)?;
+        let Loss { loss, nll } = cross_entropy(&x, &weight, None, &[0, 1], 0.0)?;
         assert_eq!((loss.to_scalar::<f32>()?, nll), (0.0, 0.0));
-        assert_eq!(loss.backward()?.get(&z).unwrap().to_vec2::<f32>()?, [[0.; 2]; 3]);
-        let nan = Tensor::new(&[[f32::NAN, 0.]], &Device::Cpu)?;
-        assert!(cross_entropy(&nan, &[1], 0.1)?.nll.is_nan());
+        assert_eq!(loss.backward()?.get(&x).unwrap().to_vec2::<f32>()?, [[0.]; 2]);
+        let nan = Tensor::new(&[[f32::NAN]], &Device::Cpu)?;
+        assert!(cross_entropy(&nan, &weight, None, &[1], 0.1)?.nll.is_nan());
         Ok(())
     }
 
     #[test]
     fn no_rows() -> Result<()> {
-        let z = Var::zeros((0, 3), DType::F32, &Device::Cpu)?;
-        let Loss { loss, nll } = cross_entropy(&z, &[], 0.1)?;
+        let (x, weight) =
+            (Var::zeros((0, 2), DType::F32, &Device::Cpu)?, Var::from_tensor(&random(&[3, 2], 1)?)?);
+        let Loss { loss, nll } = cross_entropy(&x, &weight, None, &[], 0.1)?;
         assert_eq!((loss.to_scalar::<f32>()?, nll), (0.0, 0.0));
-        assert_eq!(loss.backward()?.get(&z).unwrap().dims(), [0, 3]);
+        let grads = loss.backward()?;
+        assert_eq!(grads.get(&x).unwrap().dims(), [0, 2]);
+        assert_eq!(grads.get(&weight).unwrap().to_vec2::<f32>()?, [[0.; 2]; 3]);
         Ok(())
     }
 
     #[test]
     fn what_cannot_be_scored_is_named() -> Result<()> {
-        let z = random(&[3, 4], 1)?;
-        let message = |targets: &[u32], epsilon| cross_entropy(&z, targets, epsilon).unwrap_err().to_string();
+        let (x, weight) = (random(&[3, 2], 1)?, random(&[4, 2], 2)?);
+        let message = |targets: &[u32], epsilon| {
+            cross_entropy(&x, &weight, None, targets, epsilon).unwrap_err().to_string()
+        };
         let outside = message(&[0, 4, 1], 0.1);
         assert!(
             outside.contains("row 1") && outside.contains("id 4") && outside.contains("of 4"),

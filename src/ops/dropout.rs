@@ -29,7 +29,7 @@ impl Dropout {
         1.0 / (1.0 - self.p)
     }
 
-    fn check(self) -> Result<()> {
+    pub(super) fn check(self) -> Result<()> {
         if (0.0..1.0).contains(&self.p) {
             return Ok(());
         }
@@ -37,7 +37,7 @@ impl Dropout {
     }
 
     /// x ⊙ mask.
-    fn apply(self, x: &[f32]) -> Vec<f32> {
+    pub(super) fn apply(self, x: &[f32]) -> Vec<f32> {
         let (out, _) = cpu::build(x.len(), cpu::CHUNK, |start, out| {
             masked(&x[start..start + out.len()], self.key, start as u64, self.threshold(), self.scale(), out);
         });
@@ -92,7 +92,7 @@ impl CustomOp1 for Dropout {
 
 simd! {
     /// `out` = x ⊙ the mask from index `start` on, which must be even.
-    fn masked(x: &[f32], key: u64, start: u64, threshold: u32, scale: f32, out: &mut [f32]) {
+    pub(super) fn masked(x: &[f32], key: u64, start: u64, threshold: u32, scale: f32, out: &mut [f32]) {
         /// The hashes of a block are made in a loop of their own: half the time of one mixed loop.
         const PAIRS: usize = 64;
         for (block, (x, out)) in x.chunks(2 * PAIRS).zip(out.chunks_mut(2 * PAIRS)).enumerate() {

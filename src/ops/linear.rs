@@ -1,11 +1,14 @@
 //! The affine map y = x·Wᵀ + b of every projection (sections 3.2.2 and 3.3 of the paper).
 //!
 //! W is stored \[o,i\] as in PyTorch. Backward, with g the gradient of y: dx = g·W, dW = gᵀ·x, db = Σ over the rows of g.
+//! The inner half of the feed-forward sublayer takes max(0, y) on the way out, so that y itself is never stored.
 
+use super::activation::activation_plain;
 use super::cpu::{self, Numbers, numbers};
-use super::matmul::{Matrix, add_product, product};
+use super::matmul::{Matrix, product};
 use super::simd::simd;
 use crate::Result;
+use crate::config::Activation;
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Shape, Tensor, bail};
 
 /// x \[n,i\], weight \[o,i\], bias \[o\] → \[n,o\], in ordinary tensor operations.
@@ -19,17 +22,35 @@ pub fn linear_plain(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Resul
 
 /// x \[n,i\], weight \[o,i\], bias \[o\] → \[n,o\].
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    apply(x, weight, bias, Linear { relu: false })
+}
+
+/// max(0, x·Wᵀ + b), the inner half of the feed-forward sublayer, in ordinary tensor operations.
+pub fn linear_relu_plain(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    activation_plain(&linear_plain(x, weight, bias)?, Activation::Relu)
+}
+
+/// max(0, x·Wᵀ + b): x \[n,i\], weight \[o,i\], bias \[o\] → \[n,o\].
+pub fn linear_relu(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    apply(x, weight, bias, Linear { relu: true })
+}
+
+fn apply(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, op: Linear) -> Result<Tensor> {
     Ok(match bias {
-        Some(bias) if cpu::fused(&[x, weight, bias]) => x.apply_op3(weight, bias, Linear)?,
-        None if cpu::fused(&[x, weight]) => x.apply_op2(weight, Linear)?,
+        Some(bias) if cpu::fused(&[x, weight, bias]) => x.apply_op3(weight, bias, op)?,
+        None if cpu::fused(&[x, weight]) => x.apply_op2(weight, op)?,
+        _ if op.relu => linear_relu_plain(x, weight, bias)?,
         _ => linear_plain(x, weight, bias)?,
     })
 }
 
-struct Linear;
+struct Linear {
+    relu: bool,
+}
 
 impl Linear {
     fn forward(
+        &self,
         (x, x_layout): (&CpuStorage, &Layout),
         (weight, weight_layout): (&CpuStorage, &Layout),
         bias: Option<&[f32]>,
@@ -44,39 +65,39 @@ impl Linear {
         }
         let x = Matrix::new(numbers(x, x_layout)?, n, i);
         let weight = Matrix::new(numbers(weight, weight_layout)?, o, i);
-        let y = match bias {
-            None => product(x, weight.t()),
-            Some(bias) => {
-                let (mut y, _) = cpu::build(n * o, o * cpu::rows_per_chunk(o), |_, rows| {
-                    rows.chunks_exact_mut(o).for_each(|row| row.copy_from_slice(bias));
-                });
-                add_product(x, weight.t(), &mut y);
-                y
-            }
-        };
+        let mut y = product(x, weight.t());
+        if bias.is_some() || self.relu {
+            let chunk = o.max(1) * cpu::rows_per_chunk(o);
+            cpu::map_mut(&mut y, chunk, |_, rows| finish(rows, bias.unwrap_or(&[]), self.relu));
+        }
         Ok((CpuStorage::F32(y), Shape::from((n, o))))
     }
 
-    /// dx and dW, each only if something below needs it.
-    fn backward(x: &Tensor, weight: &Tensor, grad: &Tensor) -> candle_core::Result<[Option<Tensor>; 2]> {
+    /// The gradients of x and W, each only if something below needs it, and of the bias if there is one.
+    fn backward(
+        &self,
+        [x, weight, y, grad]: [&Tensor; 4],
+        bias: Option<&Tensor>,
+    ) -> candle_core::Result<[Option<Tensor>; 3]> {
         let ((n, i), (o, _)) = (x.dims2()?, weight.dims2()?);
-        let grad = Numbers::of(grad)?;
+        let grad = grad.contiguous()?;
+        let grad = if self.relu { only_where_positive(y, &grad)? } else { grad };
+        let grad = Numbers::of(&grad)?;
         let g = Matrix::new(&grad, n, o);
+        let tensor = |numbers, shape: (usize, usize)| Tensor::from_vec(numbers, shape, x.device()).map(Some);
         let dx = match x.track_op() {
-            true => {
-                let dx = product(g, Matrix::new(&Numbers::of(weight)?, o, i));
-                Some(Tensor::from_vec(dx, (n, i), x.device())?)
-            }
+            true => tensor(product(g, Matrix::new(&Numbers::of(weight)?, o, i)), (n, i))?,
             false => None,
         };
         let dweight = match weight.track_op() {
-            true => {
-                let dweight = product(g.t(), Matrix::new(&Numbers::of(x)?, n, i));
-                Some(Tensor::from_vec(dweight, (o, i), x.device())?)
-            }
+            true => tensor(product(g.t(), Matrix::new(&Numbers::of(x)?, n, i)), (o, i))?,
             false => None,
         };
-        Ok([dx, dweight])
+        let dbias = match bias.filter(|bias| bias.track_op()) {
+            Some(bias) => Some(Tensor::from_vec(sum_rows(&grad, o), bias.shape(), bias.device())?),
+            None => None,
+        };
+        Ok([dx, dweight, dbias])
     }
 }
 
@@ -92,17 +113,17 @@ impl CustomOp2 for Linear {
         weight: &CpuStorage,
         weight_layout: &Layout,
     ) -> candle_core::Result<(CpuStorage, Shape)> {
-        Linear::forward((x, x_layout), (weight, weight_layout), None)
+        self.forward((x, x_layout), (weight, weight_layout), None)
     }
 
     fn bwd(
         &self,
         x: &Tensor,
         weight: &Tensor,
-        _y: &Tensor,
+        y: &Tensor,
         grad: &Tensor,
     ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>)> {
-        let [dx, dweight] = Linear::backward(x, weight, &grad.contiguous()?)?;
+        let [dx, dweight, _] = self.backward([x, weight, y, grad], None)?;
         Ok((dx, dweight))
     }
 }
@@ -121,7 +142,7 @@ impl CustomOp3 for Linear {
         bias: &CpuStorage,
         bias_layout: &Layout,
     ) -> candle_core::Result<(CpuStorage, Shape)> {
-        Linear::forward((x, x_layout), (weight, weight_layout), Some(numbers(bias, bias_layout)?))
+        self.forward((x, x_layout), (weight, weight_layout), Some(numbers(bias, bias_layout)?))
     }
 
     fn bwd(
@@ -129,20 +150,48 @@ impl CustomOp3 for Linear {
         x: &Tensor,
         weight: &Tensor,
         bias: &Tensor,
-        _y: &Tensor,
+        y: &Tensor,
         grad: &Tensor,
     ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let grad = grad.contiguous()?;
-        let [dx, dweight] = Linear::backward(x, weight, &grad)?;
-        let dbias = match bias.track_op() {
-            true => Some(Tensor::from_vec(
-                sum_rows(&Numbers::of(&grad)?, bias.elem_count()),
-                bias.shape(),
-                bias.device(),
-            )?),
-            false => None,
-        };
+        let [dx, dweight, dbias] = self.backward([x, weight, y, grad], Some(bias))?;
         Ok((dx, dweight, dbias))
+    }
+}
+
+simd! {
+    /// Adds the bias to every row (an empty one is no bias), then takes max(0, ·) if asked.
+    pub(super) fn finish(rows: &mut [f32], bias: &[f32], relu: bool) {
+        if !bias.is_empty() {
+            for row in rows.chunks_exact_mut(bias.len()) {
+                for (y, &bias) in row.iter_mut().zip(bias) {
+                    *y += bias;
+                }
+            }
+        }
+        if relu {
+            for y in rows {
+                *y = if *y <= 0.0 { 0.0 } else { *y };
+            }
+        }
+    }
+}
+
+/// `grad` where y is above 0 (or not a number), else 0.
+fn only_where_positive(y: &Tensor, grad: &Tensor) -> candle_core::Result<Tensor> {
+    let (ys, grads) = (Numbers::of(y)?, Numbers::of(grad)?);
+    let (ys, grads): (&[f32], &[f32]) = (&ys, &grads);
+    let (live, _) = cpu::build(ys.len(), cpu::CHUNK, |start, live| {
+        let range = start..start + live.len();
+        where_positive(&ys[range.clone()], &grads[range], live);
+    });
+    Tensor::from_vec(live, y.shape(), y.device())
+}
+
+simd! {
+    fn where_positive(y: &[f32], grad: &[f32], live: &mut [f32]) {
+        for ((live, &y), &grad) in live.iter_mut().zip(y).zip(grad) {
+            *live = if y <= 0.0 { 0.0 } else { grad };
+        }
     }
 }
 
@@ -197,8 +246,12 @@ mod tests {
             let (x, w, b) = (random(&[n, i], 1)?, random(&[o, i], 2)?, random(&[o], 3)?);
             let fused = |v: &[Tensor]| linear(&v[0], &v[1], v.get(2));
             let plain = |v: &[Tensor]| linear_plain(&v[0], &v[1], v.get(2));
-            assert_parity(&[x.clone(), w.clone(), b], fused, plain, 1e-5)?;
-            assert_parity(&[x, w], fused, plain, 1e-5)?;
+            let fused_relu = |v: &[Tensor]| linear_relu(&v[0], &v[1], v.get(2));
+            let plain_relu = |v: &[Tensor]| linear_relu_plain(&v[0], &v[1], v.get(2));
+            for args in [&[x.clone(), w.clone(), b][..], &[x, w]] {
+                assert_parity(args, fused, plain, 1e-5)?;
+                assert_parity(args, fused_relu, plain_relu, 1e-5)?;
+            }
         }
         Ok(())
     }

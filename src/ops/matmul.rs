@@ -20,6 +20,11 @@ impl<'a> Matrix<'a> {
         Matrix { numbers, rows, cols, row_stride: cols, col_stride: 1 }
     }
 
+    /// Rows and columns.
+    pub fn dims(self) -> [usize; 2] {
+        [self.rows, self.cols]
+    }
+
     /// The transpose, without a copy.
     pub fn t(self) -> Self {
         let Matrix { numbers, rows, cols, row_stride, col_stride } = self;

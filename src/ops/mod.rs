@@ -5,16 +5,18 @@
 
 mod activation;
 mod adam;
+mod add;
+mod add_norm;
 mod attention;
 #[cfg(test)]
 pub(crate) mod check;
 mod cpu;
 mod cross_entropy;
 mod dropout;
+mod embedding;
 mod grad_norm;
 mod kernel;
 mod lanes;
-mod layer_norm;
 mod linear;
 mod log_softmax;
 mod matmul;
@@ -25,12 +27,14 @@ mod spans;
 
 pub use activation::{activation, activation_plain};
 pub use adam::{AdamOptions, adam_step, adam_step_plain};
+pub use add::add_in_place;
+pub use add_norm::{add_norm, add_norm_plain, layer_norm_plain};
 pub use attention::*;
 pub use cross_entropy::{Loss, cross_entropy, cross_entropy_plain, smoothed_targets};
 pub use dropout::{Dropout, dropout, dropout_plain, kept};
+pub use embedding::{Lookup, embedding, embedding_plain};
 pub use grad_norm::{grad_norm, grad_norm_plain};
-pub use layer_norm::{layer_norm, layer_norm_plain};
-pub use linear::{linear, linear_plain};
+pub use linear::{linear, linear_plain, linear_relu, linear_relu_plain};
 pub use log_softmax::*;
 pub use packed::PackedLinear;
 pub use spans::*;

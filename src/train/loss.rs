@@ -3,14 +3,13 @@
 use crate::data::Batch;
 use crate::error::Result;
 use crate::model::{Pass, Transformer};
-use crate::ops::{Loss, cross_entropy};
+use crate::ops::Loss;
 
 /// Label-smoothed cross-entropy and plain negative log-likelihood of a batch, summed over its target tokens. Divide
 /// once by the number of target tokens of the whole step.
 pub fn batch_loss(model: &Transformer, batch: &Batch, label_smoothing: f64, pass: &mut Pass) -> Result<Loss> {
     let memory = model.encode(&batch.src, &batch.src_lengths, pass)?;
-    let logits = model.decode(&batch.tgt_in, &batch.tgt_lengths, &memory, pass)?;
-    cross_entropy(&logits, &batch.tgt_out, label_smoothing)
+    model.loss((&batch.tgt_in, &batch.tgt_out), &batch.tgt_lengths, &memory, label_smoothing, pass)
 }
 
 /// Perplexity = e^NLL, for an NLL per target token; infinite where that overflows.

@@ -3,6 +3,7 @@
 pub mod loss;
 pub mod optim;
 pub mod prepare;
+pub mod reduction;
 pub mod run_dir;
 pub mod settings;
 pub mod validate;
@@ -15,6 +16,7 @@ use crate::rng::hash;
 use candle_core::{Device, Var};
 use optim::Optimizer;
 pub use prepare::{Prepared, Request, prepare};
+use reduction::{Gradients, Reduction, Threads};
 use run_dir::{Best, Log, Progress, RunDir};
 pub use settings::Settings;
 use std::collections::BTreeMap;
@@ -129,6 +131,8 @@ pub fn train(
     let variables = parameters::initial(&config, settings.seed, device)?;
     let model = Transformer::new(&config, &parameters::as_weights(&variables), linear::Kind::Plain)?;
     let mut optimizer = Optimizer::new(&variables)?;
+    let threads = if device.is_cpu() { rayon::current_num_threads() } else { 1 };
+    let workers = Threads::new(threads, settings.batch_tokens)?;
     let run = RunDir::new(out);
     let mut progress = run.load(&variables, &mut optimizer, device)?;
     let mut log = Log::open(RunDir::log_path(out), progress.step)?;
@@ -158,14 +162,19 @@ pub fn train(
             order = epoch_batches(progress.epoch);
         }
         let start = Instant::now();
-        let batch = prepared.train.batch(&order[progress.batch], config.special.bos);
         let step = progress.step + 1;
-        let gradient = gradient(&model, &variables, &batch, settings, step)?;
+        let shards = prepared.train.shards(&order[progress.batch], workers.shards(), config.special.bos);
+        let tgt_tokens: usize = shards.iter().map(Batch::tgt_tokens).sum();
+        let gradient = workers.sum(&|index| {
+            let mut pass = Pass::training(hash(hash(settings.seed, step), index as u64));
+            gradient(&model, &variables, &shards[index], settings.label_smoothing, tgt_tokens, &mut pass)
+        })?;
+        let grad_norm = optim::global_norm(&gradient.named)?;
         if progress.step == 0 && progress.skipped == 0 {
-            optim::check_gradients(&gradient.grads)?;
+            optim::check_gradients(&gradient.named)?;
         }
         progress.batch += 1;
-        if !gradient.norm.is_finite() {
+        if !grad_norm.is_finite() {
             progress.skipped += 1;
             skipped_in_a_row += 1;
             observe(Event::Skipped { step, in_a_row: skipped_in_a_row });
@@ -180,18 +189,18 @@ pub fn train(
         }
         skipped_in_a_row = 0;
         let lr = optim::learning_rate(settings.lr, settings.warmup_steps, step);
-        let scale = optim::clip_scale(gradient.norm, settings.clip_norm);
-        optimizer.step(&variables, &gradient.grads, step, lr, scale)?;
+        let scale = optim::clip_scale(grad_norm, settings.clip_norm);
+        optimizer.step(&variables, &gradient.named, step, lr, scale)?;
         progress.step = step;
-        progress.tgt_tokens += batch.tgt_tokens() as u64;
+        progress.tgt_tokens += tgt_tokens as u64;
         let report = StepReport {
             step,
             epoch: progress.epoch + 1,
             loss: gradient.loss,
-            nll: gradient.nll,
+            nll: gradient.nll / tgt_tokens as f64,
             lr,
-            grad_norm: gradient.norm,
-            tgt_tokens: batch.tgt_tokens(),
+            grad_norm,
+            tgt_tokens,
             seconds: start.elapsed().as_secs_f64(),
         };
         tokens += report.tgt_tokens;
@@ -229,28 +238,19 @@ pub fn train(
     Ok(Outcome { ending, progress, tgt_tok_s: tokens as f64 / f64::max(seconds, 1e-9) })
 }
 
-/// The gradient of the mean loss per target token of a batch.
-struct Gradient {
-    grads: BTreeMap<String, candle_core::Tensor>,
-    norm: f64,
-    loss: f64,
-    nll: f64,
-}
-
+/// What a shard contributes to the gradient of the mean loss over the `tgt_tokens` of its whole batch.
 fn gradient(
     model: &Transformer,
     variables: &BTreeMap<String, Var>,
-    batch: &Batch,
-    settings: &Settings,
-    step: u64,
-) -> Result<Gradient> {
-    let mut pass = Pass::training(hash(settings.seed, step));
-    let loss = loss::batch_loss(model, batch, settings.label_smoothing, &mut pass)?;
-    let tokens = batch.tgt_tokens() as f64;
-    let mean = (&loss.loss / tokens)?;
-    let grads = optim::collect(&mean.backward()?, variables)?;
-    let norm = optim::global_norm(&grads)?;
-    Ok(Gradient { grads, norm, loss: f64::from(mean.to_scalar::<f32>()?), nll: loss.nll / tokens })
+    shard: &Batch,
+    label_smoothing: f64,
+    tgt_tokens: usize,
+    pass: &mut Pass,
+) -> Result<Gradients> {
+    let loss = loss::batch_loss(model, shard, label_smoothing, pass)?;
+    let mean = (&loss.loss / tgt_tokens as f64)?;
+    let named = optim::collect(&mean.backward()?, variables)?;
+    Ok(Gradients { named, loss: f64::from(mean.to_scalar::<f32>()?), nll: loss.nll })
 }
 
 /// Whether this validation is the best so far: by NLL on dev, lower is better; NaN and ties never are.

@@ -18,9 +18,12 @@ use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use std::process::ExitCode;
 
-/// Keeps freed memory: with the system's allocator a training step spends its time on page faults.
+/// With the system's allocator a training step spends its time on page faults.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// mimalloc's option `purge_delay`: milliseconds until freed memory goes back to the system.
+const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
 fn main() -> ExitCode {
     let args = match config_file::expand(std::env::args_os().collect()) {
@@ -28,7 +31,7 @@ fn main() -> ExitCode {
         Err(error) => return fail(&error),
     };
     let cli = Cli::parse_from(args);
-    set_threads(&cli.command);
+    set_up(&cli.command);
     let result = match cli.command {
         Command::Train(args) => commands::train::run(*args),
         Command::Translate(args) => commands::translate::run(args),
@@ -57,8 +60,8 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 }
 
 /// One setting caps every pool of threads. candle's own pool spins beside rayon's, which does the work here: it
-/// gets one.
-fn set_threads(command: &Command) {
+/// gets one. Freed memory is kept: the next step or batch asks for the same again.
+fn set_up(command: &Command) {
     let machine = match command {
         Command::Train(args) => &args.machine,
         Command::Translate(args) => &args.search.machine,
@@ -66,8 +69,10 @@ fn set_threads(command: &Command) {
         Command::InspectAttention(args) => &args.search.machine,
         Command::Score(_) | Command::Completions { .. } => return,
     };
-    // SAFETY: nothing else runs yet; the libraries read these variables when they start their first thread.
+    // SAFETY: nothing else runs yet; the libraries read these variables when they start their first thread, and the
+    // option is a number of the allocator's.
     unsafe {
+        libmimalloc_sys::mi_option_set(PURGE_DELAY, -1);
         std::env::set_var("CANDLE_NUM_THREADS", "1");
         if let Some(threads) = machine.threads {
             std::env::set_var("RAYON_NUM_THREADS", threads.to_string());

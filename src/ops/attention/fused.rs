@@ -11,7 +11,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use candle_core::{CpuStorage, CustomOp3, Device, Layout, Shape, Tensor};
+use candle_core::{CpuStorage, CustomOp1, CustomOp2, Device, Layout, Shape, Tensor};
 use rayon::prelude::*;
 
 use super::{dropout_index, scale};
@@ -56,7 +56,35 @@ struct Scratch {
     grad: Vec<f32>,
 }
 
-impl CustomOp3 for Fused {
+impl CustomOp1 for Fused {
+    fn name(&self) -> &'static str {
+        "self_attention"
+    }
+
+    fn cpu_fwd(&self, qkv: &CpuStorage, layout: &Layout) -> candle_core::Result<(CpuStorage, Shape)> {
+        let (n, width) = layout.shape().dims2()?;
+        let (qkv, d) = (rows(qkv, layout)?, width / 3);
+        let out = self.forward([qkv, qkv.from(0, d), qkv.from(0, 2 * d)], n, d);
+        Ok((CpuStorage::F32(out), (n, d).into()))
+    }
+
+    fn bwd(&self, qkv: &Tensor, _out: &Tensor, grad: &Tensor) -> candle_core::Result<Option<Tensor>> {
+        let (n, width) = qkv.dims2()?;
+        let (grad, d) = (in_rows(grad)?, width / 3);
+        let (qkv, grad) = (Rows::of(qkv)?, Rows::of(&grad)?);
+        let (qkv, grad) = (qkv.matrix()?, grad.matrix()?);
+        let fill = |dqkv: Output<'_>| {
+            zero_gaps(dqkv, self.spans.spans().iter().map(|span| &span.q), n, d);
+            let (dk, dv) = (dqkv.from(0, d), dqkv.from(0, 2 * d));
+            self.backward([qkv, qkv.from(0, d), qkv.from(0, 2 * d), grad], [dqkv, dk, dv], n, d);
+        };
+        // SAFETY: `zero_gaps` and `backward` write every row of the three column blocks.
+        let dqkv = unsafe { filled(n * width, |out| fill(Output::new(out, width))) };
+        Ok(Some(Tensor::from_vec(dqkv, (n, width), &Device::Cpu)?))
+    }
+}
+
+impl CustomOp2 for Fused {
     fn name(&self) -> &'static str {
         "attention"
     }
@@ -65,38 +93,45 @@ impl CustomOp3 for Fused {
         &self,
         q: &CpuStorage,
         q_layout: &Layout,
-        k: &CpuStorage,
-        k_layout: &Layout,
-        v: &CpuStorage,
-        v_layout: &Layout,
+        kv: &CpuStorage,
+        kv_layout: &Layout,
     ) -> candle_core::Result<(CpuStorage, Shape)> {
         let (n, d) = q_layout.shape().dims2()?;
-        let out = self.forward(rows(q, q_layout)?, rows(k, k_layout)?, rows(v, v_layout)?, n, d);
+        let kv = rows(kv, kv_layout)?;
+        let out = self.forward([rows(q, q_layout)?, kv, kv.from(0, d)], n, d);
         Ok((CpuStorage::F32(out), (n, d).into()))
     }
 
     fn bwd(
         &self,
         q: &Tensor,
-        k: &Tensor,
-        v: &Tensor,
+        kv: &Tensor,
         _out: &Tensor,
         grad: &Tensor,
-    ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let ((n_q, d), (n_k, _)) = (q.dims2()?, k.dims2()?);
+    ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>)> {
+        let ((n_q, d), (n_k, _)) = (q.dims2()?, kv.dims2()?);
         let grad = in_rows(grad)?;
-        let (q, k, v, grad) = (Rows::of(q)?, Rows::of(k)?, Rows::of(v)?, Rows::of(&grad)?);
-        let grads = self.backward([q.matrix()?, k.matrix()?, v.matrix()?, grad.matrix()?], n_q, n_k, d);
-        let [dq, dk, dv] = grads;
-        let tensor =
-            |grad, n| Ok::<_, candle_core::Error>(Some(Tensor::from_vec(grad, (n, d), &Device::Cpu)?));
-        Ok((tensor(dq, n_q)?, tensor(dk, n_k)?, tensor(dv, n_k)?))
+        let (q, kv, grad) = (Rows::of(q)?, Rows::of(kv)?, Rows::of(&grad)?);
+        let (q, kv, grad) = (q.matrix()?, kv.matrix()?, grad.matrix()?);
+        let fill = |dq: Output<'_>, dkv: Output<'_>| {
+            zero_gaps(dq, self.spans.spans().iter().map(|span| &span.q), n_q, d);
+            self.backward([q, kv, kv.from(0, d), grad], [dq, dkv, dkv.from(0, d)], n_k, d);
+        };
+        let mut dkv = Vec::new();
+        // SAFETY: `zero_gaps` and `backward` write every row of the three column blocks.
+        let dq = unsafe {
+            filled(n_q * d, |dq| {
+                dkv = filled(n_k * 2 * d, |dkv| fill(Output::new(dq, d), Output::new(dkv, 2 * d)));
+            })
+        };
+        let tensor = |grad, shape: (usize, usize)| Tensor::from_vec(grad, shape, &Device::Cpu).map(Some);
+        Ok((tensor(dq, (n_q, d))?, tensor(dkv, (n_k, 2 * d))?))
     }
 }
 
 impl Fused {
     /// q [n_q, d], k and v [n_k, d] → [n_q, d].
-    fn forward(&self, q: Matrix<'_>, k: Matrix<'_>, v: Matrix<'_>, n_q: usize, d: usize) -> Vec<f32> {
+    fn forward(&self, [q, k, v]: [Matrix<'_>; 3], n_q: usize, d: usize) -> Vec<f32> {
         let fill = |out: Output<'_>| {
             zero_gaps(out, self.spans.spans().iter().map(|span| &span.q), n_q, d);
             self.for_each_head(d, |head, scratch| {
@@ -112,30 +147,15 @@ impl Fused {
         unsafe { filled(n_q * d, |out| fill(Output::new(out, d))) }
     }
 
-    /// The gradients of q, k and v for q, k, v and the gradient of the output.
-    fn backward(&self, inputs: [Matrix<'_>; 4], n_q: usize, n_k: usize, d: usize) -> [Vec<f32>; 3] {
-        let fill = |dq: Output<'_>, dk: Output<'_>, dv: Output<'_>| {
-            zero_gaps(dq, self.spans.spans().iter().map(|span| &span.q), n_q, d);
-            for out in [dk, dv] {
-                zero_gaps(out, self.spans.spans().iter().map(|span| &span.k), n_k, d);
-            }
-            self.for_each_head(d, |head, scratch| {
-                // SAFETY: this task alone writes the rows and columns of its head.
-                unsafe { self.head_backward(head, inputs, scratch, dq, dk, dv) }
-            });
-        };
-        let (mut dk, mut dv) = (Vec::new(), Vec::new());
-        // SAFETY: every row of the three is in a span, and written by its heads, or in a gap.
-        let dq = unsafe {
-            filled(n_q * d, |dq| {
-                dk = filled(n_k * d, |dk| {
-                    dv = filled(n_k * d, |dv| {
-                        fill(Output::new(dq, d), Output::new(dk, d), Output::new(dv, d))
-                    });
-                });
-            })
-        };
-        [dq, dk, dv]
+    /// The gradients of q, k and v (n_k rows) for q, k, v and the gradient of the output, but for the rows of dq in no span.
+    fn backward(&self, inputs: [Matrix<'_>; 4], [dq, dk, dv]: [Output<'_>; 3], n_k: usize, d: usize) {
+        for out in [dk, dv] {
+            zero_gaps(out, self.spans.spans().iter().map(|span| &span.k), n_k, d);
+        }
+        self.for_each_head(d, |head, scratch| {
+            // SAFETY: this task alone writes the rows and columns of its head.
+            unsafe { self.head_backward(head, inputs, scratch, dq, dk, dv) }
+        });
     }
 
     /// One head's part of [`Self::backward`]: the equations at the top of this file, in their order.

@@ -1,6 +1,6 @@
 //! The fused form against the plain one, and what must hold to the bit.
 
-use super::super::{attention, attention_plain, attention_weights};
+use super::super::{attention_plain, attention_weights, self_attention};
 use super::*;
 use crate::ops::check::{assert_parity, random};
 use crate::ops::simd::forced::{run, same_everywhere};
@@ -14,6 +14,18 @@ fn inputs(spans: &Spans, d: usize) -> [Tensor; 3] {
     [tensor(spans.n_q(), 1), tensor(spans.n_k(), 2), tensor(spans.n_k(), 3)]
 }
 
+/// [`super::super::attention`] of keys and values that are apart.
+fn attention(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    spans: &Arc<Spans>,
+    n_heads: usize,
+    dropout: Option<Dropout>,
+) -> Result<Tensor> {
+    super::super::attention(q, &Tensor::cat(&[k, v], 1)?, spans, n_heads, dropout)
+}
+
 fn bits(x: &Tensor) -> Vec<u32> {
     x.flatten_all().unwrap().to_vec1::<f32>().unwrap().into_iter().map(f32::to_bits).collect()
 }
@@ -24,6 +36,18 @@ fn parity(spans: Spans, d: usize, n_heads: usize, dropout: Option<Dropout>) -> R
         &inputs(&spans, d),
         |x| attention(&x[0], &x[1], &x[2], &spans, n_heads, dropout),
         |x| attention_plain(&x[0], &x[1], &x[2], &spans, n_heads, dropout),
+        3e-6,
+    )?;
+    if spans.n_q() != spans.n_k() {
+        return Ok(());
+    }
+    assert_parity(
+        &[random(&[spans.n_q(), 3 * d], 4)?],
+        |x| self_attention(&x[0], &spans, n_heads, dropout),
+        |x| {
+            let block = |i: usize| x[0].narrow(1, i * d, d)?.contiguous();
+            attention_plain(&block(0)?, &block(1)?, &block(2)?, &spans, n_heads, dropout)
+        },
         3e-6,
     )
 }

@@ -19,26 +19,44 @@ use crate::{Error, Result};
 /// What hidden scores are set to before the softmax: finite, since a row of -∞ would become NaN.
 const HIDDEN: f64 = -1e9;
 
-/// q [n_q, d], k and v [n_k, d] → [n_q, d].
+/// Queries q [n_q, d] over keys and values side by side, kv [n_k, 2d] → [n_q, d].
 pub fn attention(
     q: &Tensor,
-    k: &Tensor,
-    v: &Tensor,
+    kv: &Tensor,
     spans: &Arc<Spans>,
     n_heads: usize,
     dropout: Option<Dropout>,
 ) -> Result<Tensor> {
-    if !fused_applies(&[q, k, v]) {
-        return attention_plain(q, k, v, spans, n_heads, dropout);
+    let d = q.dim(1)?;
+    let (k, v) = (kv.narrow(1, 0, d)?, kv.narrow(1, d, d)?);
+    if !fused_applies(&[q, kv]) {
+        return attention_plain(q, &k, &v, spans, n_heads, dropout);
     }
-    spans.check(q, k, v, n_heads)?;
+    spans.check(q, &k, &v, n_heads)?;
     check_dropout(dropout)?;
     let fused = Fused { spans: spans.clone(), n_heads, dropout };
-    Ok(in_rows(q)?.apply_op3(&in_rows(k)?, &in_rows(v)?, fused)?)
+    Ok(in_rows(q)?.apply_op2(&in_rows(kv)?, fused)?)
 }
 
-/// [`attention`] in ordinary tensor operations, with padding and masks: the specification, on every device. In f32,
-/// f64 or bf16.
+/// [`attention`] of rows over themselves: queries, keys and values side by side, qkv [n, 3d] → [n, d].
+pub fn self_attention(
+    qkv: &Tensor,
+    spans: &Arc<Spans>,
+    n_heads: usize,
+    dropout: Option<Dropout>,
+) -> Result<Tensor> {
+    let d = qkv.dim(1)? / 3;
+    let [q, k, v] = [qkv.narrow(1, 0, d)?, qkv.narrow(1, d, d)?, qkv.narrow(1, 2 * d, d)?];
+    if !fused_applies(&[qkv]) {
+        return attention_plain(&q, &k, &v, spans, n_heads, dropout);
+    }
+    spans.check(&q, &k, &v, n_heads)?;
+    check_dropout(dropout)?;
+    Ok(in_rows(qkv)?.apply_op1(Fused { spans: spans.clone(), n_heads, dropout })?)
+}
+
+/// q [n_q, d], k and v [n_k, d] → [n_q, d], in ordinary tensor operations, with padding and masks: the specification, on
+/// every device. In f32, f64 or bf16.
 pub fn attention_plain(
     q: &Tensor,
     k: &Tensor,
@@ -174,9 +192,13 @@ mod tests {
     use super::super::check::{assert_close, assert_gradients, flat, random};
     use super::*;
 
+    fn side_by_side(k: &Tensor, v: &Tensor) -> Tensor {
+        Tensor::cat(&[k, v], 1).unwrap()
+    }
+
     /// Both forms, which must agree with each other wherever one is checked by hand.
     fn both(q: &Tensor, k: &Tensor, v: &Tensor, spans: &Arc<Spans>, n_heads: usize) -> [Vec<f64>; 2] {
-        let fused = attention(q, k, v, spans, n_heads, None).unwrap();
+        let fused = attention(q, &side_by_side(k, v), spans, n_heads, None).unwrap();
         let plain = attention_plain(q, k, v, spans, n_heads, None).unwrap();
         [flat(&fused).unwrap(), flat(&plain).unwrap()]
     }
@@ -287,7 +309,7 @@ mod tests {
         let (n_heads, d_k) = (2, 3);
         let [q, k, v] = [(6, 1), (24, 2), (24, 3)].map(|(n, seed)| random(&[n, 6], seed).unwrap());
         let spans = Arc::new(Spans::cross(&[2, 1, 3], &[3, 0, 21])?);
-        let out = attention(&q, &k, &v, &spans, n_heads, None)?;
+        let out = attention(&q, &side_by_side(&k, &v), &spans, n_heads, None)?;
         let weights = attention_weights(&q, &k, &spans, n_heads)?;
         let plain = attention_weights(&q.to_dtype(DType::F64)?, &k.to_dtype(DType::F64)?, &spans, n_heads)?;
         for ((span, weights), plain) in spans.spans().iter().zip(&weights).zip(&plain) {
@@ -310,7 +332,11 @@ mod tests {
     fn wrong_dropout_is_refused() {
         let x = random(&[2, 4], 1).unwrap();
         let spans = Arc::new(Spans::self_attention(&[2], false));
-        let error = attention(&x, &x, &x, &spans, 1, Some(Dropout { p: 1.0, key: 1 })).unwrap_err();
-        assert!(error.to_string().contains("below 1, found 1"), "{error}");
+        let dropout = Some(Dropout { p: 1.0, key: 1 });
+        let xx = side_by_side(&x, &x);
+        for result in [attention(&x, &xx, &spans, 1, dropout), self_attention(&xx, &spans, 1, dropout)] {
+            let error = result.unwrap_err();
+            assert!(error.to_string().contains("below 1, found 1"), "{error}");
+        }
     }
 }

@@ -1,0 +1,90 @@
+//! Data parallelism: a step's batch is cut into shards, each worker computes the gradient of one, and the sum is what a
+//! single worker would have found. Workers of one thread each leave no thread waiting inside a product.
+
+use crate::error::{Error, Result};
+use crate::ops::add_in_place;
+use candle_core::Tensor;
+use std::collections::BTreeMap;
+
+/// Tokens of a batch that are worth a worker of their own: with fewer, the products become too small.
+const TOKENS_PER_WORKER: usize = 1024;
+
+/// Gradients by the name of their parameter, and the sums of which they are the gradient.
+#[derive(Debug)]
+pub struct Gradients {
+    /// By parameter.
+    pub named: BTreeMap<String, Tensor>,
+    /// The loss, summed and then divided as the caller chose.
+    pub loss: f64,
+    /// The negative log-likelihood, summed over target tokens.
+    pub nll: f64,
+}
+
+impl Gradients {
+    fn add(&mut self, other: Gradients) -> Result<()> {
+        for (name, grad) in &mut self.named {
+            let Some(more) = other.named.get(name) else {
+                return Err(Error::Numeric(format!("a worker has no gradient for {name}")));
+            };
+            add_in_place(grad, more)?;
+        }
+        self.loss += other.loss;
+        self.nll += other.nll;
+        Ok(())
+    }
+}
+
+/// Sums what workers compute: threads here; processes on several hosts or devices would each call `shard` for their own
+/// share and exchange the results.
+pub trait Reduction {
+    /// How many shards a batch is cut into.
+    fn shards(&self) -> usize;
+
+    /// Σ of `shard(i)` over all shards, added in the order of i, so that the same shards give the same bits.
+    fn sum(&self, shard: &(dyn Fn(usize) -> Result<Gradients> + Sync)) -> Result<Gradients>;
+}
+
+/// Workers that are threads of this process.
+#[derive(Debug)]
+pub struct Threads {
+    /// One pool for each worker; its operations see the threads of that pool alone.
+    pools: Vec<rayon::ThreadPool>,
+}
+
+impl Threads {
+    /// As many workers as `threads`, but no more than batches of `batch_tokens` can feed; what is left over helps inside
+    /// the products.
+    pub fn new(threads: usize, batch_tokens: usize) -> Result<Self> {
+        let workers = threads.min(batch_tokens / TOKENS_PER_WORKER).max(1);
+        let pool = |worker: usize| {
+            let share = threads / workers + usize::from(worker < threads % workers);
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(share).build();
+            pool.map_err(|error| Error::Numeric(format!("cannot start {share} threads: {error}")))
+        };
+        Ok(Threads { pools: (0..workers).map(pool).collect::<Result<_>>()? })
+    }
+}
+
+impl Reduction for Threads {
+    fn shards(&self) -> usize {
+        self.pools.len()
+    }
+
+    fn sum(&self, shard: &(dyn Fn(usize) -> Result<Gradients> + Sync)) -> Result<Gradients> {
+        let results: Vec<Result<Gradients>> = std::thread::scope(|scope| {
+            let work = |(index, pool)| {
+                scope.spawn(move || -> Result<Gradients> {
+                    let pool: &rayon::ThreadPool = pool;
+                    pool.install(|| shard(index))
+                })
+            };
+            let running: Vec<_> = self.pools.iter().enumerate().map(work).collect();
+            let lost = || Err(Error::Numeric("a worker of the training step has panicked".into()));
+            running.into_iter().map(|worker| worker.join().unwrap_or_else(|_| lost())).collect()
+        });
+        let mut results = results.into_iter();
+        let mut sum = results.next().unwrap_or_else(|| Err(Error::Numeric("no worker".into())))?;
+        results.try_for_each(|more| sum.add(more?))?;
+        Ok(sum)
+    }
+}
