@@ -6,11 +6,11 @@ use gemm::Parallelism;
 /// A matrix that reads a slice, row by row or, transposed, column by column.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
-    numbers: &'a [f32],
-    rows: usize,
-    cols: usize,
-    row_stride: usize,
-    col_stride: usize,
+    pub(super) numbers: &'a [f32],
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+    pub(super) row_stride: usize,
+    pub(super) col_stride: usize,
 }
 
 impl<'a> Matrix<'a> {

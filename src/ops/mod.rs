@@ -8,6 +8,7 @@ mod adam;
 mod add;
 mod add_norm;
 mod attention;
+pub mod bf16;
 #[cfg(test)]
 pub(crate) mod check;
 mod cpu;
@@ -19,7 +20,7 @@ mod kernel;
 mod lanes;
 mod linear;
 mod log_softmax;
-mod matmul;
+pub mod matmul;
 mod packed;
 mod rows;
 mod simd;
