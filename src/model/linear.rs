@@ -3,7 +3,7 @@
 
 use crate::config::Activation;
 use crate::error::Result;
-use crate::ops::{self, Loss, PackedLinear};
+use crate::ops::{self, Compute, Loss, PackedLinear};
 use candle_core::Tensor;
 
 /// How the linear layers of a model hold their weights.
@@ -11,8 +11,19 @@ use candle_core::Tensor;
 pub enum Kind {
     /// Differentiable, on every device.
     Plain,
+    /// Differentiable, with products in bf16 on the CPU.
+    Bf16,
     /// For decoding on a CPU: packed, and every output row has the same bits in any company.
     Packed,
+}
+
+impl From<Compute> for Kind {
+    fn from(compute: Compute) -> Self {
+        match compute {
+            Compute::F32 => Kind::Plain,
+            Compute::Bf16 => Kind::Bf16,
+        }
+    }
 }
 
 /// One or several linear layers that read the same rows: weights [o, i] and biases \[o\], whose outputs stand side by
@@ -20,7 +31,7 @@ pub enum Kind {
 #[derive(Debug)]
 pub enum Linear {
     /// Differentiable.
-    Plain(Vec<Affine>),
+    Plain(Vec<Affine>, Compute),
     /// For decoding on a CPU.
     Packed(PackedLinear),
 }
@@ -38,7 +49,8 @@ impl Linear {
     /// The layers `parts` as one.
     pub fn new(parts: Vec<Affine>, kind: Kind) -> Result<Self> {
         Ok(match kind {
-            Kind::Plain => Linear::Plain(parts),
+            Kind::Plain => Linear::Plain(parts, Compute::F32),
+            Kind::Bf16 => Linear::Plain(parts, Compute::Bf16),
             Kind::Packed => {
                 let Affine { weight, bias } = side_by_side(&parts)?;
                 Linear::Packed(PackedLinear::new(&weight, bias.as_ref())?)
@@ -49,9 +61,9 @@ impl Linear {
     /// x [n, i] → [n, o]
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         match self {
-            Linear::Plain(parts) => {
+            Linear::Plain(parts, compute) => {
                 let Affine { weight, bias } = side_by_side(parts)?;
-                ops::linear(x, &weight, bias.as_ref())
+                ops::linear(x, &weight, bias.as_ref(), *compute)
             }
             Linear::Packed(packed) => packed.forward(x),
         }
@@ -60,9 +72,9 @@ impl Linear {
     /// activation(x [n, i]) → [n, o]
     pub fn forward_activated(&self, x: &Tensor, activation: Activation) -> Result<Tensor> {
         match (self, activation) {
-            (Linear::Plain(parts), Activation::Relu) => {
+            (Linear::Plain(parts, compute), Activation::Relu) => {
                 let Affine { weight, bias } = side_by_side(parts)?;
-                ops::linear_relu(x, &weight, bias.as_ref())
+                ops::linear_relu(x, &weight, bias.as_ref(), *compute)
             }
             _ => ops::activation(&self.forward(x)?, activation),
         }
@@ -71,9 +83,9 @@ impl Linear {
     /// The loss of the rows x [n, i], whose outputs are the logits of `targets`.
     pub fn cross_entropy(&self, x: &Tensor, targets: &[u32], label_smoothing: f64) -> Result<Loss> {
         match self {
-            Linear::Plain(parts) => {
+            Linear::Plain(parts, compute) => {
                 let Affine { weight, bias } = side_by_side(parts)?;
-                ops::cross_entropy(x, &weight, bias.as_ref(), targets, label_smoothing)
+                ops::cross_entropy(x, &weight, bias.as_ref(), targets, label_smoothing, *compute)
             }
             Linear::Packed(packed) => ops::cross_entropy_plain(&packed.forward(x)?, targets, label_smoothing),
         }

@@ -11,9 +11,10 @@
 //!
 //! Departs: the smoothed mass goes to the other v - 1 classes, not to all v.
 
+use super::compute::Compute;
 use super::cpu::{self, Numbers};
 use super::linear::{finish, linear_plain};
-use super::matmul::{Matrix, add_product, product};
+use super::matmul::Matrix;
 use super::simd::{self, exp, simd};
 use crate::{Error, Result};
 use candle_core::{CpuStorage, CustomOp2, D, DType, Layout, Shape, Tensor, bail};
@@ -66,6 +67,7 @@ pub fn cross_entropy(
     bias: Option<&Tensor>,
     targets: &[u32],
     label_smoothing: f64,
+    compute: Compute,
 ) -> Result<Loss> {
     let ((n, d), (v, _)) = (x.dims2()?, weight.dims2()?);
     check(n, v, targets, label_smoothing)?;
@@ -80,6 +82,7 @@ pub fn cross_entropy(
             weight: Matrix::new(&weights, v, d),
             bias: bias.as_deref().unwrap_or(&[]),
             smoothing: smoothing(v, label_smoothing),
+            compute,
             needs_gradient: x.track_op() || weight.track_op(),
         };
         projection.sums(&xs, targets)
@@ -111,6 +114,7 @@ struct Projection<'a> {
     bias: &'a [f32],
     /// The probability of the target and of each other class.
     smoothing: (f64, f64),
+    compute: Compute,
     needs_gradient: bool,
 }
 
@@ -133,7 +137,7 @@ impl Projection<'_> {
         }
         for (x, targets) in x.chunks((ROWS * d).max(1)).zip(targets.chunks(ROWS)) {
             let x = Matrix::new(x, targets.len(), d);
-            let mut z = product(x, self.weight.t());
+            let mut z = self.compute.product(x, self.weight.t());
             let per_piece = cpu::rows_per_chunk(v);
             let losses = cpu::map_mut(&mut z, per_piece * v, |start, z| {
                 finish(z, self.bias, false);
@@ -145,8 +149,8 @@ impl Projection<'_> {
             }
             if self.needs_gradient {
                 let z = Matrix::new(&z, targets.len(), v);
-                sums.dx.extend(product(z, self.weight));
-                add_product(z.t(), x, &mut sums.dweight);
+                sums.dx.extend(self.compute.product(z, self.weight));
+                self.compute.add_product(z.t(), x, &mut sums.dweight);
             }
         }
         sums
@@ -252,6 +256,7 @@ mod tests {
     use super::super::check::{assert_close, assert_gradients, assert_parity, flat, random};
     use super::super::simd::forced;
     use super::*;
+    use Compute::F32;
     use candle_core::{Device, Var};
 
     #[test]
@@ -269,7 +274,7 @@ mod tests {
         let z = Var::new(&[[0f32, 2f32.ln(), 5f32.ln()]], &Device::Cpu)?;
         let one = Tensor::new(&[[1f32, 0., 0.], [0., 1., 0.], [0., 0., 1.]], &Device::Cpu)?;
         for Loss { loss, nll } in
-            [cross_entropy(&z, &one, None, &[2], 0.2)?, cross_entropy_plain(&z, &[2], 0.2)?]
+            [cross_entropy(&z, &one, None, &[2], 0.2, F32)?, cross_entropy_plain(&z, &[2], 0.2)?]
         {
             assert!((nll - 1.6f64.ln()).abs() < 1e-6);
             let expected = 0.1 * 8f64.ln() + 0.1 * 4f64.ln() + 0.8 * 1.6f64.ln();
@@ -292,7 +297,7 @@ mod tests {
             for (epsilon, bias) in [(0.0, None), (0.1, None), (0.1, Some(random(&[v], 3)?))] {
                 let args = [(random(&[n, d], 1)? * 3.0)?, random(&[v, d], 2)?];
                 let (targets, bias) = (targets(n, v), bias.as_ref());
-                let fused = |a: &[Tensor]| cross_entropy(&a[0], &a[1], bias, &targets, epsilon);
+                let fused = |a: &[Tensor]| cross_entropy(&a[0], &a[1], bias, &targets, epsilon, F32);
                 let plain =
                     |a: &[Tensor]| cross_entropy_plain(&linear_plain(&a[0], &a[1], bias)?, &targets, epsilon);
                 assert_parity(&args, |a| Ok(fused(a)?.loss), |a| Ok(plain(a)?.loss), 3e-6)?;
@@ -313,8 +318,13 @@ mod tests {
     fn rows_have_the_same_bits_on_every_path() -> Result<()> {
         let (logits, targets) = (random(&[70, 1003], 1)?.flatten_all()?.to_vec1::<f32>()?, targets(70, 1003));
         let weight = Matrix::new(&[], 0, 0);
-        let projection =
-            Projection { weight, bias: &[], smoothing: smoothing(1003, 0.1), needs_gradient: true };
+        let projection = Projection {
+            weight,
+            bias: &[],
+            smoothing: smoothing(1003, 0.1),
+            compute: F32,
+            needs_gradient: true,
+        };
         forced::same_everywhere(|| {
             let mut z = logits.clone();
             let rows = z.chunks_exact_mut(1003).zip(&targets);
@@ -331,11 +341,11 @@ mod tests {
         assert_eq!(nll, 0.0);
         let x = Var::new(&[[1f32], [-1.]], &Device::Cpu)?;
         let weight = Tensor::new(&[[1e30f32], [0.]], &Device::Cpu)?;
-        let Loss { loss, nll } = cross_entropy(&x, &weight, None, &[0, 1], 0.0)?;
+        let Loss { loss, nll } = cross_entropy(&x, &weight, None, &[0, 1], 0.0, F32)?;
         assert_eq!((loss.to_scalar::<f32>()?, nll), (0.0, 0.0));
         assert_eq!(loss.backward()?.get(&x).unwrap().to_vec2::<f32>()?, [[0.]; 2]);
         let nan = Tensor::new(&[[f32::NAN]], &Device::Cpu)?;
-        assert!(cross_entropy(&nan, &weight, None, &[1], 0.1)?.nll.is_nan());
+        assert!(cross_entropy(&nan, &weight, None, &[1], 0.1, F32)?.nll.is_nan());
         Ok(())
     }
 
@@ -343,7 +353,7 @@ mod tests {
     fn no_rows() -> Result<()> {
         let (x, weight) =
             (Var::zeros((0, 2), DType::F32, &Device::Cpu)?, Var::from_tensor(&random(&[3, 2], 1)?)?);
-        let Loss { loss, nll } = cross_entropy(&x, &weight, None, &[], 0.1)?;
+        let Loss { loss, nll } = cross_entropy(&x, &weight, None, &[], 0.1, F32)?;
         assert_eq!((loss.to_scalar::<f32>()?, nll), (0.0, 0.0));
         let grads = loss.backward()?;
         assert_eq!(grads.get(&x).unwrap().dims(), [0, 2]);
@@ -355,7 +365,7 @@ mod tests {
     fn what_cannot_be_scored_is_named() -> Result<()> {
         let (x, weight) = (random(&[3, 2], 1)?, random(&[4, 2], 2)?);
         let message = |targets: &[u32], epsilon| {
-            cross_entropy(&x, &weight, None, targets, epsilon).unwrap_err().to_string()
+            cross_entropy(&x, &weight, None, targets, epsilon, F32).unwrap_err().to_string()
         };
         let outside = message(&[0, 4, 1], 0.1);
         assert!(

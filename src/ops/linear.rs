@@ -4,8 +4,9 @@
 //! The inner half of the feed-forward sublayer takes max(0, y) on the way out, so that y itself is never stored.
 
 use super::activation::activation_plain;
+use super::compute::Compute;
 use super::cpu::{self, Numbers, numbers};
-use super::matmul::{Matrix, product};
+use super::matmul::Matrix;
 use super::simd::simd;
 use crate::Result;
 use crate::config::Activation;
@@ -21,8 +22,8 @@ pub fn linear_plain(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Resul
 }
 
 /// x \[n,i\], weight \[o,i\], bias \[o\] → \[n,o\].
-pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    apply(x, weight, bias, Linear { relu: false })
+pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, compute: Compute) -> Result<Tensor> {
+    apply(x, weight, bias, Linear { relu: false, compute })
 }
 
 /// max(0, x·Wᵀ + b), the inner half of the feed-forward sublayer, in ordinary tensor operations.
@@ -31,8 +32,8 @@ pub fn linear_relu_plain(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> 
 }
 
 /// max(0, x·Wᵀ + b): x \[n,i\], weight \[o,i\], bias \[o\] → \[n,o\].
-pub fn linear_relu(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    apply(x, weight, bias, Linear { relu: true })
+pub fn linear_relu(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, compute: Compute) -> Result<Tensor> {
+    apply(x, weight, bias, Linear { relu: true, compute })
 }
 
 fn apply(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, op: Linear) -> Result<Tensor> {
@@ -46,6 +47,7 @@ fn apply(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, op: Linear) -> Resu
 
 struct Linear {
     relu: bool,
+    compute: Compute,
 }
 
 impl Linear {
@@ -65,7 +67,7 @@ impl Linear {
         }
         let x = Matrix::new(numbers(x, x_layout)?, n, i);
         let weight = Matrix::new(numbers(weight, weight_layout)?, o, i);
-        let mut y = product(x, weight.t());
+        let mut y = self.compute.product(x, weight.t());
         if bias.is_some() || self.relu {
             let chunk = o.max(1) * cpu::rows_per_chunk(o);
             cpu::map_mut(&mut y, chunk, |_, rows| finish(rows, bias.unwrap_or(&[]), self.relu));
@@ -86,11 +88,11 @@ impl Linear {
         let g = Matrix::new(&grad, n, o);
         let tensor = |numbers, shape: (usize, usize)| Tensor::from_vec(numbers, shape, x.device()).map(Some);
         let dx = match x.track_op() {
-            true => tensor(product(g, Matrix::new(&Numbers::of(weight)?, o, i)), (n, i))?,
+            true => tensor(self.compute.product(g, Matrix::new(&Numbers::of(weight)?, o, i)), (n, i))?,
             false => None,
         };
         let dweight = match weight.track_op() {
-            true => tensor(product(g.t(), Matrix::new(&Numbers::of(x)?, n, i)), (o, i))?,
+            true => tensor(self.compute.product(g.t(), Matrix::new(&Numbers::of(x)?, n, i)), (o, i))?,
             false => None,
         };
         let dbias = match bias.filter(|bias| bias.track_op()) {
@@ -222,6 +224,7 @@ mod tests {
     use super::super::check::{assert_gradients, assert_parity, random};
     use super::super::simd::forced;
     use super::*;
+    use Compute::F32;
     use candle_core::{Device, Var};
 
     #[test]
@@ -229,9 +232,9 @@ mod tests {
         let x = Var::new(&[[1f32, 2.], [3., 4.]], &Device::Cpu)?;
         let weight = Var::new(&[[1f32, 0.], [2., 1.], [0., -1.]], &Device::Cpu)?;
         let bias = Var::new(&[10f32, 20., 30.], &Device::Cpu)?;
-        let y = linear(&x, &weight, Some(&bias))?;
+        let y = linear(&x, &weight, Some(&bias), F32)?;
         assert_eq!(y.to_vec2::<f32>()?, [[11., 24., 28.], [13., 30., 26.]]);
-        assert_eq!(linear(&x, &weight, None)?.to_vec2::<f32>()?, [[1., 4., -2.], [3., 10., -4.]]);
+        assert_eq!(linear(&x, &weight, None, F32)?.to_vec2::<f32>()?, [[1., 4., -2.], [3., 10., -4.]]);
         let grads = y.sum_all()?.backward()?;
         let grad = |var: &Var| grads.get(var).unwrap().clone();
         assert_eq!(grad(&x).to_vec2::<f32>()?, [[3., 0.], [3., 0.]]);
@@ -244,9 +247,9 @@ mod tests {
     fn fused_is_plain() -> Result<()> {
         for (n, i, o) in [(1, 1, 1), (1, 7, 5), (5, 3, 1), (130, 33, 17), (67, 64, 250)] {
             let (x, w, b) = (random(&[n, i], 1)?, random(&[o, i], 2)?, random(&[o], 3)?);
-            let fused = |v: &[Tensor]| linear(&v[0], &v[1], v.get(2));
+            let fused = |v: &[Tensor]| linear(&v[0], &v[1], v.get(2), F32);
             let plain = |v: &[Tensor]| linear_plain(&v[0], &v[1], v.get(2));
-            let fused_relu = |v: &[Tensor]| linear_relu(&v[0], &v[1], v.get(2));
+            let fused_relu = |v: &[Tensor]| linear_relu(&v[0], &v[1], v.get(2), F32);
             let plain_relu = |v: &[Tensor]| linear_relu_plain(&v[0], &v[1], v.get(2));
             for args in [&[x.clone(), w.clone(), b][..], &[x, w]] {
                 assert_parity(args, fused, plain, 1e-5)?;
@@ -266,7 +269,7 @@ mod tests {
     fn no_rows() -> Result<()> {
         let x = Var::zeros((0, 3), candle_core::DType::F32, &Device::Cpu)?;
         let (weight, bias) = (Var::from_tensor(&random(&[2, 3], 1)?)?, Var::from_tensor(&random(&[2], 2)?)?);
-        let y = linear(&x, &weight, Some(&bias))?;
+        let y = linear(&x, &weight, Some(&bias), F32)?;
         assert_eq!(y.dims(), [0, 2]);
         let grads = y.sum_all()?.backward()?;
         assert_eq!(grads.get(&weight).unwrap().to_vec2::<f32>()?, [[0.; 3]; 2]);
@@ -287,7 +290,7 @@ mod tests {
 
     #[test]
     fn sizes_that_do_not_fit_are_named() -> Result<()> {
-        let error = linear(&random(&[2, 3], 1)?, &random(&[4, 5], 2)?, None).unwrap_err().to_string();
+        let error = linear(&random(&[2, 3], 1)?, &random(&[4, 5], 2)?, None, F32).unwrap_err().to_string();
         assert!(error.contains("[2, 3]") && error.contains("[4, 5]"), "{error}");
         Ok(())
     }

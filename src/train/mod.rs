@@ -11,7 +11,7 @@ pub mod validate;
 use crate::checkpoint::{Checkpoint, Generation, TxInfo, config_json};
 use crate::data::{Batch, batches};
 use crate::error::{Error, Result};
-use crate::model::{Pass, Transformer, linear, parameters};
+use crate::model::{Pass, Transformer, parameters};
 use crate::rng::hash;
 use candle_core::{Device, Var};
 use optim::Optimizer;
@@ -129,7 +129,7 @@ pub fn train(
     settings.check()?;
     let config = settings.config(prepared.tokenizer.vocab_size(), prepared.tokenizer.special_ids());
     let variables = parameters::initial(&config, settings.seed, device)?;
-    let model = Transformer::new(&config, &parameters::as_weights(&variables), linear::Kind::Plain)?;
+    let model = Transformer::new(&config, &parameters::as_weights(&variables), settings.compute.into())?;
     let mut optimizer = Optimizer::new(&variables)?;
     let threads = if device.is_cpu() { rayon::current_num_threads() } else { 1 };
     let workers = Threads::new(threads, settings.batch_tokens)?;

@@ -3,6 +3,7 @@
 
 use crate::config::{Activation, Config, Dropouts, Positions, Preset, SpecialIds, Stack, Tie};
 use crate::error::{Error, Result};
+use crate::ops::Compute;
 use crate::text;
 use candle_core::DType;
 use serde::{Deserialize, Serialize};
@@ -86,13 +87,17 @@ pub struct Settings {
     pub save_every: u64,
     /// Validations without improvement after which training ends; 0 = never.
     pub patience: u64,
+    /// In which numbers products are computed.
+    #[serde(default)]
+    pub compute: Compute,
     /// How the weights of the model directory are stored.
     #[serde(default)]
     pub dtype: Stored,
 }
 
-/// Settings that may differ on resume: they decide when to stop, look and save, and how to store, not what is computed.
-const MAY_CHANGE: [&str; 5] = ["max_steps", "valid_every", "save_every", "patience", "dtype"];
+/// Settings that may differ on resume: they decide when to stop, look and save, how to store, and how exactly to multiply,
+/// not what is computed.
+const MAY_CHANGE: [&str; 6] = ["max_steps", "valid_every", "save_every", "patience", "compute", "dtype"];
 
 impl Settings {
     /// The settings of a new run on `pairs` sentence pairs: what was given, else defaults for the preset, which is by
@@ -162,6 +167,7 @@ impl Settings {
             valid_every: 500,
             save_every: 500,
             patience: 5,
+            compute: Compute::F32,
             dtype: Stored::F32,
         };
         settings.lr = settings.paper_lr();

@@ -347,9 +347,20 @@ pub struct OptimArgs {
     /// Validations without a better dev NLL after which training ends; 0 = never [default: 5].
     #[arg(long, value_name = "N")]
     pub patience: Option<u64>,
+    /// Numbers that are multiplied in training: `f32`, `bf16` (8 bits of mantissa, sums and weights in f32; faster where the
+    /// CPU has AMX or AVX512-BF16), or `auto`: bf16 on such a CPU, else f32. A resumed run keeps what it has.
+    #[arg(long, value_name = "TYPE", value_enum, default_value = "auto")]
+    pub compute: ComputeArg,
     /// How to store the weights of the model directory: `f32`, or `f16` for half the size [default: f32].
     #[arg(long, value_name = "TYPE", value_parser = by_name::<Stored>)]
     pub dtype: Option<Stored>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ComputeArg {
+    F32,
+    Bf16,
+    Auto,
 }
 
 /// A value of a library enum by its serde name; the error lists the names.

@@ -1,7 +1,7 @@
 //! `tx train`: a folder of parallel text in, a model directory out.
 
 use super::{device, usage_error};
-use crate::cli::TrainArgs;
+use crate::cli::{ComputeArg, TrainArgs};
 use crate::render::progress::Progress;
 use anyhow::{Context, bail};
 use serde_json::json;
@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tx::checkpoint::Checkpoint;
 use tx::config::{Positions, SpecialIds};
+use tx::ops::{Bf16Level, Compute, bf16_level};
 use tx::train::settings::{Given, Settings};
 use tx::train::validate::bleu;
 use tx::train::{Ending, Prepared, Request, prepare, train};
@@ -41,6 +42,9 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     let prepared = prepare(&request, &mut |notice| say!("{notice}"))?;
     let interrupt = stop_on_interrupt()?;
     let settings = &prepared.origin.settings;
+    if device.is_cpu() {
+        say!("{}", compute_notice(settings.compute));
+    }
     let mut progress = Progress::new(settings.max_steps, settings.patience);
     let outcome = train(&prepared, &args.out, &device, &interrupt, &mut |event| progress.show(&event));
     progress.finish();
@@ -116,10 +120,45 @@ fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
         "valid_every": optim.valid_every,
         "save_every": optim.save_every,
         "patience": optim.patience,
+        "compute": compute(args),
         "dtype": optim.dtype,
     });
     let given = all.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
     (given.map(|(name, value)| (name.clone(), value.clone())).collect(), file)
+}
+
+/// The numbers to multiply; none where a resumed run decides.
+fn compute(args: &TrainArgs) -> Option<Compute> {
+    let on_cpu = args.machine.device == "cpu";
+    match args.optim.compute {
+        ComputeArg::F32 => Some(Compute::F32),
+        ComputeArg::Bf16 if on_cpu => Some(Compute::Bf16),
+        ComputeArg::Bf16 => {
+            usage_error("train", "--compute bf16 is for --device cpu; leave it out elsewhere")
+        }
+        ComputeArg::Auto if args.resume => None,
+        ComputeArg::Auto => Some(if on_cpu { Compute::fastest() } else { Compute::F32 }),
+    }
+}
+
+/// How the products of training are computed, and why.
+fn compute_notice(compute: Compute) -> String {
+    let level = match bf16_level() {
+        Bf16Level::Amx => "AMX",
+        Bf16Level::Avx512 => "AVX512-BF16",
+        Bf16Level::Plain => "no instructions for them",
+    };
+    match (compute, bf16_level()) {
+        (Compute::Bf16, Bf16Level::Plain) => {
+            "warning: products in bf16, for which this CPU has no instructions: --compute f32 is faster"
+                .into()
+        }
+        (Compute::Bf16, _) => {
+            format!("products in bf16 ({level}), sums and weights in f32 (--compute f32 for all in f32)")
+        }
+        (Compute::F32, Bf16Level::Plain) => "products in f32".into(),
+        (Compute::F32, _) => format!("products in f32 (--compute bf16 is faster: this CPU has {level})"),
+    }
 }
 
 /// The first Ctrl-C (or SIGTERM) asks training to save and stop, another one a second later ends the program. Sooner
