@@ -14,6 +14,7 @@
 //! | 5.1 | batches by tokens, like lengths together | [`data`] | in the module |
 //! | 5.3 | Adam and its learning rate | [`train::optim`], [`ops::adam_step`] | in the modules |
 //! | 5.4 | dropout, label smoothing | [`ops::dropout`], [`ops::cross_entropy`] | in the modules |
+//! | 3 | the probability of a given target, P(y\|x) = Π P(y_t\|y_<t, x) | [`translate::forced`] | `tests/decoding.rs`: `forced_texts_agree_with_transformers` |
 //! | 6.1 | beam search with length penalty | [`search`] | in the module |
 //! | Table 3 | sizes | [`config::Preset`] | in the module |
 //!

@@ -1,9 +1,11 @@
 use crate::common::*;
 use proptest::prelude::*;
+use serde_json::Value;
 use tx::candle_core::Device;
 use tx::model::Pass;
 use tx::model::linear::Kind;
 use tx::search::{self, Finish, LengthPenalty, Like, Scorer, TransformerScorer};
+use tx::translate::forced::LeftOut;
 use tx::translate::{Options, Translation, Translator};
 
 fn translator() -> Translator {
@@ -69,6 +71,42 @@ fn forced_log_probs_agree_with_transformers() {
         }
         assert!((log_prob - case["log_prob"].as_f64().unwrap()).abs() < 1e-4, "{log_prob}");
     }
+}
+
+/// Given texts have the log-probabilities that `transformers` gives them, and the same bits alone as in company.
+#[test]
+fn forced_texts_agree_with_transformers() {
+    let translator = translator();
+    let json = golden_json("model.json");
+    let cases = json["pairs"].as_array().unwrap();
+    let text = |case: &Value, key: &str| case[key].as_str().unwrap().to_string();
+    let pairs: Vec<(String, String)> =
+        cases.iter().map(|case| (text(case, "text"), text(case, "target"))).collect();
+    let together = translator.force(&pairs).unwrap();
+    for ((case, pair), forced) in cases.iter().zip(&pairs).zip(&together) {
+        assert_eq!(&translator.force(std::slice::from_ref(pair)).unwrap()[0], forced, "{pair:?}");
+        let forced = forced.as_ref().unwrap();
+        let ids: Vec<u32> = serde_json::from_value(case["ids"].clone()).unwrap();
+        let expected: Vec<f32> = serde_json::from_value(case["token_log_probs"].clone()).unwrap();
+        assert_eq!(forced.ids, ids, "{pair:?}");
+        for (found, expected) in forced.token_log_probs.iter().zip(&expected) {
+            assert!((found - expected).abs() < 1e-4, "{pair:?}: {found} instead of {expected}");
+        }
+        assert!((forced.log_prob - case["log_prob"].as_f64().unwrap()).abs() < 1e-3);
+    }
+}
+
+/// A blank side never reaches the model, one beyond its 64 positions cannot; the others keep their places.
+#[test]
+fn pairs_without_a_probability_are_left_out() {
+    let (long, pair) = ("sea ".repeat(30), ("ja".to_string(), "a cat".to_string()));
+    let blank = |src: &str, tgt: &str| (src.to_string(), tgt.to_string());
+    let pairs = [blank(" ", "ja"), pair.clone(), blank("ja", ""), blank("ja", &long), blank(&long, "ja")];
+    let found = translator().force(&pairs).unwrap();
+    assert_eq!(found[1], translator().force(&[pair]).unwrap()[0]);
+    let reasons: Vec<Option<LeftOut>> = found.into_iter().map(Result::err).collect();
+    let (blank, too_long) = (Some(LeftOut::Blank), Some(LeftOut::TooLong));
+    assert_eq!(reasons, [blank, None, blank, too_long, too_long]);
 }
 
 /// One decoder body: token by token with caches, rows reordered on the way, as with the whole sentence at once.

@@ -3,6 +3,8 @@
 mod common;
 /// Search, caches and batches on the real model: laws that hold for every input.
 mod decoding;
+/// `tx evaluate` against what it is made of: translations, scores, and `transformers`' probabilities.
+mod evaluation;
 /// Gradients and training steps against PyTorch.
 mod gradients;
 /// Encoder, decoder and attention against `transformers`.
@@ -12,5 +14,7 @@ mod program;
 /// The transcripts of README.md, which are run by a shell.
 #[cfg(unix)]
 mod readme;
+/// Scores by command, against sacreBLEU.
+mod scoring;
 /// Whole training runs: they learn, repeat to the byte, and resume.
 mod training;

@@ -121,7 +121,8 @@ fn a_trained_directory_opens_and_remembers_its_run() {
     run(&request(&toy(), &out, given(serde_json::json!({}))), &mut |event, _| {
         if let Event::Validated { validation, .. } = event {
             assert!(validation.nll.is_finite() && validation.samples.len() == 3);
-            assert!(validation.signature.starts_with("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp"));
+            assert!(validation.bleu_signature.starts_with("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp"));
+            assert!(validation.chrf_signature.starts_with("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no"));
             validations += 1;
         }
     })
@@ -131,7 +132,9 @@ fn a_trained_directory_opens_and_remembers_its_run() {
     let info = checkpoint.info.as_ref().unwrap();
     assert_eq!((info.src_lang.as_str(), info.tgt_lang.as_str()), ("en", "de"));
     assert_eq!(info.provenance["settings"]["seed"], 1);
-    assert!(info.provenance["dev"]["nll"].is_number());
+    for key in ["nll", "bleu", "chrf"] {
+        assert!(info.provenance["dev"][key].is_number(), "{key}");
+    }
     let translator = Translator::new(checkpoint, &Device::Cpu).unwrap();
     let lines = vec![(1, "The cat is in the garden.".to_string())];
     assert_eq!(translator.translate(lines, &Options::default()).unwrap().len(), 1);

@@ -53,12 +53,17 @@ impl Pairs {
         for (src_lines, tgt_lines) in text.src.chunks(CHUNK).zip(text.tgt.chunks(CHUNK)) {
             let (src_ids, tgt_ids) = (src.encode_batch(src_lines)?, tgt.encode_batch(tgt_lines)?);
             for (src, tgt) in src_ids.iter().zip(&tgt_ids).filter(|(s, t)| s.len().max(t.len()) <= max_len) {
-                pairs.src.push(src);
-                pairs.tgt.push(tgt);
+                pairs.push(src, tgt);
             }
         }
         report.note_dropped(&format!("longer than {max_len} pieces"), text.len() - pairs.len())?;
         Ok(pairs)
+    }
+
+    /// Adds a pair of ids, both sides with their EOS.
+    pub fn push(&mut self, src: &[u32], tgt: &[u32]) {
+        self.src.push(src);
+        self.tgt.push(tgt);
     }
 
     /// Number of pairs.

@@ -1,5 +1,5 @@
 //! How good translations are: BLEU, chrF, chrF++ and TER equal to sacreBLEU 2.6.0 to the last printed digit,
-//! ROUGE equal to the `rouge-score` package, exact match and length ratio.
+//! ROUGE equal to the `rouge-score` package, exact match and length ratio; likelihood and perplexity of references.
 //!
 //! Every metric works in two steps: each line gives a short row of numbers ([`Statistics`]), and a score is a
 //! function of a sum of rows ([`Metric::score`]). The score of a corpus, of one sentence and of a random resample
@@ -14,6 +14,7 @@ mod bleu;
 mod chrf;
 mod corpus;
 mod edit_table;
+mod likelihood;
 mod match_rate;
 mod ngrams;
 mod report;
@@ -28,6 +29,7 @@ mod tokenize;
 pub use bleu::{Bleu, BleuParts};
 pub use chrf::Chrf;
 pub use corpus::{Corpus, Statistics, notices};
+pub use likelihood::{Likelihood, perplexity};
 pub use match_rate::{ExactMatch, LengthRatio};
 pub use report::{Parts, Score, json_text};
 pub use rouge::Rouge;

@@ -11,20 +11,3 @@ pub fn batch_loss(model: &Transformer, batch: &Batch, label_smoothing: f64, pass
     let memory = model.encode(&batch.src, &batch.src_lengths, pass)?;
     model.loss((&batch.tgt_in, &batch.tgt_out), &batch.tgt_lengths, &memory, label_smoothing, pass)
 }
-
-/// Perplexity = e^NLL, for an NLL per target token; infinite where that overflows.
-pub fn perplexity(nll: f64) -> f64 {
-    nll.exp()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A model that hesitates evenly between 10 words has perplexity 10; overflow is infinite, not an error.
-    #[test]
-    fn perplexity_by_hand() {
-        assert!((perplexity(10f64.ln()) - 10.0).abs() < 1e-12);
-        assert_eq!(perplexity(800.0), f64::INFINITY);
-    }
-}

@@ -260,7 +260,8 @@ fn update_best(progress: &mut Progress, validation: &Validation) -> bool {
         None => validation.nll.is_finite(),
     };
     if is_best {
-        progress.best = Some(Best { step: progress.step, nll: validation.nll, bleu: validation.bleu });
+        let Validation { nll, bleu, chrf, .. } = *validation;
+        progress.best = Some(Best { step: progress.step, nll, bleu, chrf: Some(chrf) });
         progress.without_improvement = 0;
     } else {
         progress.without_improvement += 1;

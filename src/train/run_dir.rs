@@ -43,6 +43,9 @@ pub struct Best {
     pub nll: f64,
     /// Its BLEU on dev.
     pub bleu: f64,
+    /// Its chrF on dev; none in a state saved before chrF was measured.
+    #[serde(default)]
+    pub chrf: Option<f64>,
 }
 
 /// What a run was started with, and what it was started on.
@@ -257,6 +260,12 @@ mod tests {
     }
 
     #[test]
+    fn a_best_without_chrf_is_still_read() {
+        let best: Best = serde_json::from_str(r#"{"step":5,"nll":1.25,"bleu":3.0}"#).unwrap();
+        assert_eq!(best, Best { step: 5, nll: 1.25, bleu: 3.0, chrf: None });
+    }
+
+    #[test]
     fn the_last_state_is_taken_back_and_older_ones_go() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::new(folder.path());
@@ -265,7 +274,7 @@ mod tests {
         let (saved, fresh) = (variables(1.0), variables(0.0));
         let mut optimizer = Optimizer::new(&saved).unwrap();
         assert_eq!(run.load(&fresh, &mut optimizer, &Device::Cpu).unwrap(), Progress::default());
-        let best = Best { step: 5, nll: 1.25, bleu: 3.0 };
+        let best = Best { step: 5, nll: 1.25, bleu: 3.0, chrf: Some(20.0) };
         for step in [5, 7] {
             let progress = Progress { step, best: Some(best), ..Progress::default() };
             run.save(&progress, &saved, &optimizer).unwrap();

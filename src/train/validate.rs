@@ -1,12 +1,12 @@
-//! Trying the model on dev: loss, perplexity, BLEU of greedy output, and a few translations to look at.
+//! Trying the model on dev: loss, perplexity, BLEU and chrF of greedy output, and a few translations to look at.
 
 use super::Prepared;
-use super::loss::{batch_loss, perplexity};
+use super::loss::batch_loss;
 use crate::checkpoint::{Checkpoint, Generation};
 use crate::config::Config;
 use crate::error::Result;
 use crate::model::{Pass, Transformer, linear, parameters::Weights};
-use crate::score::{self, Metric, Score};
+use crate::score::{self, Metric, Score, perplexity};
 use crate::translate::{Options, Translation, Translator, numbered};
 use candle_core::Var;
 use serde_json::{Value, json};
@@ -27,7 +27,11 @@ pub struct Validation {
     /// Corpus BLEU of the greedy translations as text.
     pub bleu: f64,
     /// Its signature.
-    pub signature: String,
+    pub bleu_signature: String,
+    /// Corpus chrF of the same.
+    pub chrf: f64,
+    /// Its signature.
+    pub chrf_signature: String,
     /// A few lines.
     pub samples: Vec<Sample>,
 }
@@ -51,7 +55,10 @@ impl Validation {
 
     /// The numbers.
     pub fn to_json(&self) -> Value {
-        json!({"loss": self.loss, "nll": self.nll, "bleu": self.bleu, "bleu_signature": self.signature})
+        json!({
+            "loss": self.loss, "nll": self.nll, "bleu": self.bleu, "bleu_signature": self.bleu_signature,
+            "chrf": self.chrf, "chrf_signature": self.chrf_signature,
+        })
     }
 }
 
@@ -79,7 +86,7 @@ pub fn validate(
     )?;
     let (src, references) = (&prepared.dev_text.src, &prepared.dev_text.tgt);
     let hypotheses = translate_greedily(&translator, src)?;
-    let bleu = bleu(&hypotheses, references)?;
+    let [bleu, chrf] = scores(&hypotheses, references)?;
     let samples =
         src.iter().zip(&hypotheses).zip(references).take(SAMPLES).map(|((src, hypothesis), reference)| {
             Sample { src: src.clone(), hypothesis: hypothesis.clone(), reference: reference.clone() }
@@ -88,7 +95,9 @@ pub fn validate(
         loss,
         nll,
         bleu: bleu.score,
-        signature: bleu.signature.to_string(),
+        bleu_signature: bleu.signature.to_string(),
+        chrf: chrf.score,
+        chrf_signature: chrf.signature.to_string(),
         samples: samples.collect(),
     })
 }
@@ -108,10 +117,12 @@ fn dev_loss(model: &Transformer, prepared: &Prepared) -> Result<(f64, f64)> {
     Ok((loss / tokens as f64, nll / tokens as f64))
 }
 
-/// Corpus BLEU of detokenized text, as sacreBLEU gives it by default.
-pub fn bleu(hypotheses: &[String], references: &[String]) -> Result<Score> {
-    let metric = Metric::from_name("bleu", score::Tokenizer::V13a, false)?;
-    Ok(metric.corpus_score(&score::Corpus::new(hypotheses, &[references])?))
+/// Corpus BLEU and chrF of detokenized text, as sacreBLEU gives them by default.
+pub fn scores(hypotheses: &[String], references: &[String]) -> Result<[Score; 2]> {
+    let references = [references];
+    let corpus = score::Corpus::new(hypotheses, &references)?;
+    let metric = |name| Metric::from_name(name, score::Tokenizer::V13a, false);
+    Ok([metric("bleu")?.corpus_score(&corpus), metric("chrf")?.corpus_score(&corpus)])
 }
 
 /// The best text for every line, greedily.

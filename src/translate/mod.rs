@@ -1,5 +1,6 @@
 //! Lines in, lines out: text to pieces, batches of like length, search, pieces to text, the order restored.
 
+pub mod forced;
 pub mod inspection;
 pub mod segments;
 

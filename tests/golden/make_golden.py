@@ -199,7 +199,10 @@ def make_model(model):
         greedy.append(row)
     assert {g["finish"] for g in greedy} == {"eos", "cut"} and len({str(g["ids"]) for g in greedy}) == len(greedy)
     given = [forced(s, t[1:])[1] for s, t in [*zip(SRC, TGT), (SRC[2], [BOS, 24, 24, 24])]]
-    write_json("model.json", src=SRC, tgt_in=[t[:-1] for t in TGT], tgt_out=[t[1:] for t in TGT], greedy=greedy, forced=given)
+    # each text with the next one for its translation
+    pairs = [forced(tok(a).input_ids, tok(b).input_ids, text=a, target=b)[1] for a, b in zip(TEXTS, TEXTS[1:] + TEXTS[:1])]
+    write_json("model.json", src=SRC, tgt_in=[t[:-1] for t in TGT], tgt_out=[t[1:] for t in TGT], greedy=greedy, forced=given,
+               pairs=pairs)
 
 def make_gradients(model):
     """gradients.safetensors and gradients.json: the loss of the same batch and its gradient in every parameter."""

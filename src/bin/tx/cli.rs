@@ -1,6 +1,9 @@
 //! The flags. What they mean together is worked out by the commands.
 
+mod scoring;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use scoring::{EvaluateArgs, Measure, ScoreArgs, ScoreFormat, Scoring};
 use std::path::PathBuf;
 use tx::config::{Activation, Positions, Preset, Tie};
 use tx::search::LengthPenalty;
@@ -28,6 +31,7 @@ pub enum Command {
     Beam(BeamArgs),
     InspectAttention(InspectArgs),
     Score(ScoreArgs),
+    Evaluate(EvaluateArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell to write it for.
@@ -66,6 +70,14 @@ pub struct Search {
     pub machine: Machine,
 }
 
+/// How many lines go through the model at once.
+#[derive(Debug, Args)]
+pub struct Batching {
+    /// Lines translated together; the translations do not depend on it.
+    #[arg(long, value_name = "LINES", default_value_t = tx::translate::DEFAULT_BATCH_SIZE, value_parser = positive)]
+    pub batch_size: usize,
+}
+
 /// Translate lines: one line in, one line out.
 #[derive(Debug, Args)]
 pub struct TranslateArgs {
@@ -80,9 +92,8 @@ pub struct TranslateArgs {
     /// Hypotheses to print for each line; above 1 needs `--format jsonl`.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub n_best: usize,
-    /// Lines translated together; the translations do not depend on it.
-    #[arg(long, value_name = "LINES", default_value_t = tx::translate::DEFAULT_BATCH_SIZE, value_parser = positive)]
-    pub batch_size: usize,
+    #[command(flatten)]
+    pub batching: Batching,
     /// `text`: the best translation, a line each. `jsonl`: an object for each line with `line`, `src` and `hypotheses`.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub format: LineFormat,
@@ -175,47 +186,6 @@ pub enum InspectFormat {
     Text,
     Json,
     Csv,
-}
-
-/// Score translations against references: the numbers and signatures that sacreBLEU gives.
-#[derive(Debug, Args)]
-pub struct ScoreArgs {
-    /// Translations, a line each.
-    #[arg(value_name = "HYP")]
-    pub hypotheses: PathBuf,
-    /// References, a line each; several files are several references for each line.
-    #[arg(value_name = "REF", required = true)]
-    pub references: Vec<PathBuf>,
-    /// Any of bleu, chrf, chrf++, ter, rouge1, rouge2, rougeL, exact, length-ratio.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "bleu,chrf,chrf++,ter")]
-    pub metrics: Vec<String>,
-    /// How BLEU cuts words: 13a, intl, char, zh or none.
-    #[arg(long, value_name = "NAME", default_value = "13a")]
-    pub tokenize: String,
-    /// Ignore case.
-    #[arg(long)]
-    pub lowercase: bool,
-    /// Score every line by itself.
-    #[arg(long, conflicts_with = "compare")]
-    pub sentence: bool,
-    /// Compare with these translations of the same lines: paired bootstrap and approximate randomization.
-    #[arg(long, value_name = "HYP2")]
-    pub compare: Option<PathBuf>,
-    /// Seed of the comparison's random trials.
-    #[arg(long, value_name = "N", default_value_t = 12345)]
-    pub seed: u64,
-    /// Decimals of a score.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub width: usize,
-    /// `text`: a line for each score; `json`: a list of objects.
-    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
-    pub format: ScoreFormat,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ScoreFormat {
-    Text,
-    Json,
 }
 
 /// Train a model on a folder of parallel text.

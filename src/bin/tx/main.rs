@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Command::Beam(args) => commands::beam::run(args),
         Command::InspectAttention(args) => commands::inspect_attention::run(args),
         Command::Score(args) => commands::score::run(args),
+        Command::Evaluate(args) => commands::evaluate::run(args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "tx", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
@@ -67,6 +68,7 @@ fn set_up(command: &Command) {
         Command::Translate(args) => &args.search.machine,
         Command::Beam(args) => &args.search.machine,
         Command::InspectAttention(args) => &args.search.machine,
+        Command::Evaluate(args) => &args.search.machine,
         Command::Score(_) | Command::Completions { .. } => return,
     };
     // SAFETY: nothing else runs yet; the libraries read these variables when they start their first thread, and the

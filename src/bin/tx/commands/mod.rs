@@ -1,10 +1,13 @@
 //! One file per subcommand, and what they share: which model, which device, and how to refuse wrong usage.
 
 pub mod beam;
+pub mod evaluate;
 pub mod inspect_attention;
 pub mod score;
+mod scoring;
 pub mod train;
 pub mod translate;
+mod warnings;
 
 use crate::cli::{Cli, Search};
 use anyhow::{Context, bail};
@@ -13,6 +16,9 @@ use std::path::{Path, PathBuf};
 use tx::candle_core::Device;
 use tx::checkpoint::Checkpoint;
 use tx::translate::{Options, Translator};
+
+/// Batches that are sorted by length together.
+const WINDOW_BATCHES: usize = 16;
 
 /// The device of `--device`.
 fn device(name: &str) -> anyhow::Result<Device> {
@@ -36,22 +42,30 @@ fn device(name: &str) -> anyhow::Result<Device> {
 
 /// Opens the model that the flags, the environment or the current folder name, and says which one.
 fn translator(search: &Search) -> anyhow::Result<Translator> {
-    let device = device(&search.machine.device)?;
+    Ok(open(model_path(search).as_deref(), &device(&search.machine.device)?)?.1)
+}
+
+/// Where the model is; none for the bundled one.
+fn model_path(search: &Search) -> Option<PathBuf> {
     let from_env = || std::env::var_os("TX_MODEL").filter(|value| !value.is_empty()).map(PathBuf::from);
     let local = || Some(tx::train::default_out()).filter(|path| path.is_dir());
-    let path = search.model.clone().or_else(from_env).or_else(local);
-    let checkpoint = match &path {
-        Some(path) => Checkpoint::open(path, &device)?,
-        None => tx::bundled::open(&device)?,
+    search.model.clone().or_else(from_env).or_else(local)
+}
+
+/// Opens the model at `path`, or the bundled one, says so and gives its name.
+fn open(path: Option<&Path>, device: &Device) -> anyhow::Result<(String, Translator)> {
+    let checkpoint = match path {
+        Some(path) => Checkpoint::open(path, device)?,
+        None => tx::bundled::open(device)?,
     };
-    let translator = Translator::new(checkpoint, &device)?;
-    let name = path.as_deref().map_or("bundled".to_string(), |path: &Path| path.display().to_string());
+    let translator = Translator::new(checkpoint, device)?;
+    let name = path.map_or("bundled".to_string(), |path| path.display().to_string());
     let languages = match translator.languages() {
         Some((src, tgt)) => format!(" ({src} → {tgt})"),
         None => String::new(),
     };
     say!("tx: model: {name}{languages}");
-    Ok(translator)
+    Ok((name, translator))
 }
 
 /// The library's options for the flags.

@@ -1,51 +1,33 @@
 //! `tx score`: translations against references, with the numbers that sacreBLEU prints.
 
-use super::usage_error;
+use super::scoring::{metrics, read, read_references, same_count, warn_of};
 use crate::cli::{ScoreArgs, ScoreFormat};
+use crate::render::comparison::{Compared, Sides, compare_all};
 use anyhow::Context;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 use std::process::ExitCode;
-use tx::data::Lines;
-use tx::score::{Comparison, Corpus, Metric, Test, Tokenizer, compare, json_text, notices};
+use tx::score::{Corpus, Metric, json_text};
 
 pub fn run(args: ScoreArgs) -> anyhow::Result<ExitCode> {
-    let Some(tokenizer) = Tokenizer::from_name(&args.tokenize) else {
-        usage_error("score", format!("--tokenize {}: expected 13a, intl, char, zh or none", args.tokenize));
-    };
-    let metric = |name: &String| Metric::from_name(name, tokenizer, args.lowercase);
-    let metrics: Vec<Metric> = match args.metrics.iter().map(metric).collect() {
-        Ok(metrics) => metrics,
-        Err(error) => usage_error("score", error),
-    };
+    let metrics = metrics("score", &args.scoring);
     let hypotheses = read(&args.hypotheses)?;
-    let references: Vec<Vec<String>> =
-        args.references.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    let references = read_references(&args.hypotheses, &hypotheses, &args.references)?;
     let corpus = Corpus::new(&hypotheses, &references)?;
-    notices(&corpus, &metrics).iter().for_each(|notice| say!("tx: warning: {notice}"));
+    warn_of(&corpus, &metrics);
     let mut out = BufWriter::new(io::stdout().lock());
     let written = match &args.compare {
-        Some(other) => {
-            let other_lines = read(other)?;
-            let other = Corpus::new(&other_lines, &references)?;
-            write_comparison(&mut out, &metrics, &corpus, &other, &args)?
+        Some(path) => {
+            let others = read(path)?;
+            same_count(&args.hypotheses, &hypotheses, path, &others)?;
+            let other = Corpus::new(&others, &references)?;
+            let compared = compare_all(&metrics, &corpus, &other, args.scoring.seed)?;
+            write_comparison(&mut out, &compared, args.format)
         }
         None => write_scores(&mut out, &metrics, &corpus, &args),
     };
     written.and_then(|()| out.flush()).context("standard output")?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// All lines of a file; a score over replaced bytes would be a score of another text.
-fn read(path: &Path) -> anyhow::Result<Vec<String>> {
-    let mut lines = Vec::new();
-    for line in Lines::open(path)? {
-        let line = line?;
-        anyhow::ensure!(!line.damaged, "{}: line {} is not valid UTF-8", path.display(), line.number);
-        lines.push(line.text);
-    }
-    Ok(lines)
 }
 
 fn write_scores(
@@ -62,64 +44,22 @@ fn write_scores(
     } else {
         metrics.iter().map(|metric| metric.corpus_score(corpus)).collect::<Vec<_>>()
     };
+    let width = args.scoring.width;
     match args.format {
-        ScoreFormat::Text => {
-            scores.iter().try_for_each(|score| writeln!(out, "{}", score.format(args.width)))
-        }
+        ScoreFormat::Text => scores.iter().try_for_each(|score| writeln!(out, "{}", score.format(width))),
         ScoreFormat::Json => {
-            let objects: Vec<Value> = scores.iter().map(|score| score.to_json(args.width)).collect();
+            let objects: Vec<Value> = scores.iter().map(|score| score.to_json(width)).collect();
             writeln!(out, "{}", json_text(&objects))
         }
     }
 }
 
-/// Both systems under both tests: the bootstrap for intervals, randomization for its p-value.
-fn write_comparison(
-    out: &mut impl Write,
-    metrics: &[Metric],
-    first: &Corpus,
-    second: &Corpus,
-    args: &ScoreArgs,
-) -> anyhow::Result<io::Result<()>> {
-    let mut rows = Vec::new();
-    for metric in metrics {
-        let test = |test: Test| compare(metric, first, second, test, test.default_trials(), args.seed);
-        rows.push((metric, test(Test::Bootstrap)?, test(Test::Randomization)?));
+fn write_comparison(out: &mut impl Write, compared: &[Compared], format: ScoreFormat) -> io::Result<()> {
+    match format {
+        ScoreFormat::Text => Sides { first: "HYP", second: "--compare" }.write(out, compared),
+        ScoreFormat::Json => {
+            let objects: Vec<Value> = compared.iter().map(Compared::to_json).collect();
+            writeln!(out, "{}", json_text(&objects))
+        }
     }
-    let mut write = || -> io::Result<()> {
-        if args.format == ScoreFormat::Json {
-            let objects: Vec<Value> =
-                rows.iter().map(|(metric, bs, ar)| comparison_json(metric, bs, ar)).collect();
-            return writeln!(out, "{}", json_text(&objects));
-        }
-        writeln!(out, "{:<12} {:>20} {:>20} {:>9} {:>9}", "", "HYP", "--compare", "p (bs)", "p (ar)")?;
-        for (metric, bs, ar) in &rows {
-            let cell = |score: f64, interval: Option<tx::score::Interval>| {
-                interval
-                    .map_or(format!("{score:.2}"), |i| format!("{score:.2} ({:.2} ± {:.2})", i.mean, i.ci))
-            };
-            let (first, second) =
-                (cell(bs.baseline, bs.baseline_interval), cell(bs.system, bs.system_interval));
-            writeln!(
-                out,
-                "{:<12} {first:>20} {second:>20} {:>9.4} {:>9.4}",
-                metric.label(),
-                bs.p_value,
-                ar.p_value
-            )?;
-        }
-        Ok(())
-    };
-    Ok(write())
-}
-
-fn comparison_json(metric: &Metric, bs: &Comparison, ar: &Comparison) -> Value {
-    let side = |score: f64, interval: Option<tx::score::Interval>| json!({"score": score, "mean": interval.map(|i| i.mean), "ci": interval.map(|i| i.ci)});
-    json!({
-        "name": metric.label(),
-        "hyp": side(bs.baseline, bs.baseline_interval),
-        "compare": side(bs.system, bs.system_interval),
-        "p_bootstrap": bs.p_value,
-        "p_randomization": ar.p_value,
-    })
 }

@@ -14,7 +14,7 @@ use tx::checkpoint::Checkpoint;
 use tx::config::{Positions, SpecialIds};
 use tx::ops::{Bf16Level, Compute, bf16_level};
 use tx::train::settings::{Given, Settings};
-use tx::train::validate::bleu;
+use tx::train::validate::scores;
 use tx::train::{Ending, Prepared, Request, prepare, train};
 use tx::translate::{Notice, Options, Translation, Translator, numbered};
 
@@ -177,7 +177,7 @@ fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(interrupt)
 }
 
-/// BLEU of the best model on every test set, with the search that `tx translate` uses.
+/// BLEU and chrF of the best model on every test set, with the search that `tx translate` uses.
 fn score_tests(prepared: &Prepared, out: &Path, device: &tx::candle_core::Device) -> anyhow::Result<()> {
     if prepared.tests.is_empty() {
         return Ok(());
@@ -192,8 +192,9 @@ fn score_tests(prepared: &Prepared, out: &Path, device: &tx::candle_core::Device
             bail!("{}: line {} could not be translated: {:?}", text.name, failed.line, failed.notices);
         }
         let hypotheses: Vec<String> = translations.into_iter().map(Translation::into_text).collect();
-        let bleu = bleu(&hypotheses, &text.tgt)?;
-        say!("{}: {} ({} lines, beam 4)", text.name, bleu.format(2), text.len());
+        for score in scores(&hypotheses, &text.tgt)? {
+            say!("{}: {} ({} lines, beam 4)", text.name, score.format(2), text.len());
+        }
     }
     Ok(())
 }

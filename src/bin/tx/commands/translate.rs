@@ -1,6 +1,7 @@
 //! `tx translate`: one line in, one line out.
 
-use super::{check_beam, options, translator, usage_error};
+use super::warnings::{report, warn};
+use super::{WINDOW_BATCHES, check_beam, options, translator, usage_error};
 use crate::cli::{LineFormat, TranslateArgs};
 use anyhow::Context;
 use std::io::{self, BufWriter, Write};
@@ -8,10 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, sync_channel};
 use tx::data::{Line, Lines};
-use tx::translate::{Notice, Options, Translation};
-
-/// Batches that are sorted by length together.
-const WINDOW_BATCHES: usize = 16;
+use tx::translate::{Options, Translation};
 
 pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
     check_beam("translate", args.search.beam, args.n_best);
@@ -19,14 +17,17 @@ pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
         usage_error("translate", "--n-best above 1 needs --format jsonl: text has one translation a line");
     }
     let translator = translator(&args.search)?;
-    let options =
-        Options { n_best: Some(args.n_best), batch_size: Some(args.batch_size), ..options(&args.search) };
+    let options = Options {
+        n_best: Some(args.n_best),
+        batch_size: Some(args.batching.batch_size),
+        ..options(&args.search)
+    };
     translator.search_options(&options)?;
     let lines = read_in_background(args.files, args.text);
     let mut out = BufWriter::new(io::stdout().lock());
     let mut failed = false;
     let mut number = 0;
-    while let Some(window) = next_window(&lines, args.batch_size * WINDOW_BATCHES) {
+    while let Some(window) = next_window(&lines, args.batching.batch_size * WINDOW_BATCHES) {
         let mut numbered = Vec::with_capacity(window.len());
         // What was read before a failure is translated first.
         let mut failure = None;
@@ -103,40 +104,4 @@ fn write(out: &mut impl Write, translation: &Translation, format: LineFormat) ->
         LineFormat::Jsonl => writeln!(out, "{}", serde_json::to_string(translation)?),
     };
     result.context("standard output")
-}
-
-/// Tells what the user should know of a line; true if it failed.
-fn report(translation: &Translation) -> bool {
-    let mut failed = false;
-    for notice in &translation.notices {
-        match notice {
-            Notice::Split { pieces, limit, parts } => warn(
-                translation.line,
-                &format!("{pieces} pieces are more than the model's {limit}; translated in {parts} parts"),
-            ),
-            Notice::Unknown { pieces } => {
-                warn(
-                    translation.line,
-                    &format!("{pieces} pieces are outside the vocabulary; the model did not see them"),
-                );
-            }
-            Notice::Cut { steps } => {
-                warn(
-                    translation.line,
-                    &format!(
-                        "no end after {steps} steps, so it was cut (--max-length and the positions of the model are the limit)"
-                    ),
-                );
-            }
-            Notice::Failed(what) => {
-                warn(translation.line, &format!("failed, so its translation is empty: {what}"));
-                failed = true;
-            }
-        }
-    }
-    failed
-}
-
-fn warn(line: u64, what: &str) {
-    say!("tx: warning: line {line}: {what}");
 }

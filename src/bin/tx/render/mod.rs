@@ -1,6 +1,8 @@
 //! What is drawn on a terminal.
 
 pub mod beam_view;
+pub mod comparison;
+pub mod evaluation;
 pub mod heat_map;
 pub mod progress;
 

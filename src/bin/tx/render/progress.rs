@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
-use tx::train::loss::perplexity;
+use tx::score::perplexity;
 use tx::train::validate::Validation;
 use tx::train::{Event, StepReport};
 
@@ -135,11 +135,12 @@ impl Progress {
             (false, patience) => format!("no improvement, {without_improvement} of {patience}"),
         };
         self.say(&format!(
-            "step {step}: dev loss {:.4}  nll {:.4}  ppl {:.2}  BLEU {:.2}  ({verdict})",
+            "step {step}: dev loss {:.4}  nll {:.4}  ppl {:.2}  BLEU {:.2}  chrF {:.2}  ({verdict})",
             validation.loss,
             validation.nll,
             validation.perplexity(),
-            validation.bleu
+            validation.bleu,
+            validation.chrf
         ));
         for sample in &validation.samples {
             self.say(&format!(

@@ -1,0 +1,110 @@
+//! Forced decoding: how probable the model holds a given translation, by the chain rule
+//! log P(y|x) = Σ_t log p(y_t | y_<t, x) over its pieces and the end mark, without dropout or label smoothing.
+//!
+//! The whole target is fed at once (section 3.1: shifted right by one, so that no position sees what it predicts). Pairs
+//! of like length go together; on the CPU a row's numbers never depend on the other rows, so neither does a pair's
+//! result on its company.
+
+use super::Translator;
+use crate::data::{Batch, Pairs, batches};
+use crate::error::Result;
+use crate::model::Pass;
+use crate::ops::log_softmax_vec;
+use crate::text;
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// Pairs times longest side of what is decoded together: the logits of a large vocabulary are what needs memory.
+const BATCH_TOKENS: usize = 512;
+
+/// How probable the model holds a translation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Forced {
+    /// Its ids: pieces and the end mark.
+    pub ids: Vec<u32>,
+    /// Natural logarithm of the probability of each, given those before it.
+    pub token_log_probs: Vec<f32>,
+    /// Their sum.
+    pub log_prob: f64,
+}
+
+impl Forced {
+    /// Negative log-likelihood per token.
+    pub fn nll(&self) -> f64 {
+        -self.log_prob / self.ids.len() as f64
+    }
+}
+
+/// Why a pair has no probability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// A side is blank, which never reaches the model.
+    Blank,
+    /// A side has more pieces than the model has positions.
+    TooLong,
+    /// The model gives no finite number.
+    NotFinite,
+}
+
+/// The probability of a pair's target, or why there is none.
+pub type Likely = Result<Forced, LeftOut>;
+
+/// The ids of source and target, each with its end mark.
+type Sides = (Vec<u32>, Vec<u32>);
+
+impl Translator {
+    /// The probability of every target given its source, in the order of `pairs` (source, target).
+    pub fn force<S: AsRef<str> + Sync>(&self, pairs: &[(S, S)]) -> Result<Vec<Likely>> {
+        let sides = pairs
+            .par_iter()
+            .map(|(src, tgt)| self.sides(src.as_ref(), tgt.as_ref()))
+            .collect::<Result<Vec<_>>>()?;
+        let mut likely = Vec::with_capacity(pairs.len());
+        let (mut encoded, mut places) = (Pairs::default(), Vec::new());
+        for (place, sides) in sides.into_iter().enumerate() {
+            if let Ok((src, tgt)) = &sides {
+                encoded.push(src, tgt);
+                places.push(place);
+            }
+            likely.push(sides.map(|(_, ids)| Forced { ids, token_log_probs: Vec::new(), log_prob: 0.0 }));
+        }
+        let plan = batches(&encoded.lengths(), BATCH_TOKENS, 0, 0);
+        let bos = self.model().config().special.bos;
+        let found: Vec<Vec<Vec<f32>>> = plan
+            .par_iter()
+            .map(|batch| self.token_log_probs(&encoded.batch(batch, bos)))
+            .collect::<Result<_>>()?;
+        for (pair, token_log_probs) in plan.into_iter().flatten().zip(found.into_iter().flatten()) {
+            let place = &mut likely[places[pair as usize]];
+            let log_prob: f64 = token_log_probs.iter().map(|&x| f64::from(x)).sum();
+            match place {
+                Ok(forced) if log_prob.is_finite() => {
+                    (forced.token_log_probs, forced.log_prob) = (token_log_probs, log_prob);
+                }
+                _ => *place = Err(LeftOut::NotFinite),
+            }
+        }
+        Ok(likely)
+    }
+
+    /// The ids of a pair that the model can be given.
+    fn sides(&self, src: &str, tgt: &str) -> Result<Result<Sides, LeftOut>> {
+        if text::is_blank(src) || text::is_blank(tgt) {
+            return Ok(Err(LeftOut::Blank));
+        }
+        let (src, tgt) = (self.encode(src)?, self.encode(tgt)?);
+        let is_too_long = src.len().max(tgt.len()) > self.model().config().max_positions;
+        Ok(if is_too_long { Err(LeftOut::TooLong) } else { Ok((src, tgt)) })
+    }
+
+    /// Of each target of the batch, the log-probability of every token.
+    fn token_log_probs(&self, batch: &Batch) -> Result<Vec<Vec<f32>>> {
+        let mut pass = Pass::inference();
+        let memory = self.model().encode(&batch.src, &batch.src_lengths, &mut pass)?;
+        let logits = self.model().decode(&batch.tgt_in, &batch.tgt_lengths, &memory, &mut pass)?;
+        let (_n, v) = logits.dims2()?;
+        let rows = log_softmax_vec(&logits)?;
+        let mut tokens = rows.chunks_exact(v).zip(&batch.tgt_out).map(|(row, &id)| row[id as usize]);
+        Ok(batch.tgt_lengths.iter().map(|&length| tokens.by_ref().take(length).collect()).collect())
+    }
+}
