@@ -6,10 +6,12 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
+use super::avx512;
 use super::blocks::Target;
 use super::pack::{LANES, SIDE, Tile};
 
-/// Whether the processor and the system have AMX with bf16, and let this process use it.
+/// Whether the processor and the system have AMX with bf16 (and AVX512-BF16, which packs its operands), and let this
+/// process use it.
 pub fn available() -> bool {
     /// CPUID leaf 7, EDX.
     const BF16_AND_TILE: u32 = 1 << 22 | 1 << 24;
@@ -23,7 +25,7 @@ pub fn available() -> bool {
     }
 
     // AVX-512 is detected only where the system has enabled XGETBV.
-    is_x86_feature_detected!("avx512f")
+    avx512::available()
         && is_x86_feature_detected!("xsave")
         && __get_cpuid_max(0).0 >= 7
         && __cpuid_count(7, 0).edx & BF16_AND_TILE == BF16_AND_TILE

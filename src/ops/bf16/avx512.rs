@@ -15,6 +15,14 @@ pub fn available() -> bool {
         && is_x86_feature_detected!("avx512bf16")
 }
 
+/// Whether it gains over f32. Intel's processors (measured on Sapphire Rapids: 87 GFLOP/s at the peak of the
+/// instruction alone, where f32 reaches 160) take two cycles for it, and do two f32 multiply-adds in each.
+pub fn gains() -> bool {
+    /// "Genu" of "GenuineIntel".
+    const INTEL: u32 = u32::from_le_bytes(*b"Genu");
+    available() && __cpuid(0).ebx != INTEL
+}
+
 /// Writes the product of a panel of rows and a panel of columns to `c`, or adds it.
 ///
 /// # Safety

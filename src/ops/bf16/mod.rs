@@ -29,7 +29,7 @@ use super::simd::simd;
 pub enum Bf16Level {
     /// On any processor: both matrices are rounded, then multiplied in f32, which gains nothing.
     Plain,
-    /// x86-64 with AVX512-BF16: a dot product of pairs.
+    /// x86-64 with AVX512-BF16, but not from Intel, whose f32 is faster: a dot product of pairs.
     Avx512,
     /// x86-64 with AMX, on Linux: a product of tiles.
     Amx,
@@ -38,8 +38,10 @@ pub enum Bf16Level {
 /// The best level of this processor and system.
 static DETECTED: LazyLock<Bf16Level> = LazyLock::new(|| {
     #[cfg(target_arch = "x86_64")]
-    if avx512::available() {
-        return if amx::available() { Bf16Level::Amx } else { Bf16Level::Avx512 };
+    if amx::available() {
+        return Bf16Level::Amx;
+    } else if avx512::gains() {
+        return Bf16Level::Avx512;
     }
     Bf16Level::Plain
 });
@@ -161,10 +163,15 @@ pub mod forced {
         pub(super) static LEVEL: Cell<Option<Bf16Level>> = const { Cell::new(None) };
     }
 
-    /// The levels that this processor has.
+    /// The levels that this processor has, also one that is not worth its while.
     pub fn levels() -> Vec<Bf16Level> {
-        let all = [Bf16Level::Plain, Bf16Level::Avx512, Bf16Level::Amx];
-        all.into_iter().filter(|level| level <= &*super::DETECTED).collect()
+        let mut levels = vec![Bf16Level::Plain];
+        #[cfg(target_arch = "x86_64")]
+        if super::avx512::available() {
+            levels.push(Bf16Level::Avx512);
+        }
+        levels.extend((*super::DETECTED == Bf16Level::Amx).then_some(Bf16Level::Amx));
+        levels
     }
 
     /// `work` at `level` on a rayon pool of `threads` threads of its own.

@@ -87,8 +87,8 @@ pub unsafe fn pack(side: Side, lanes: Range<usize>, ks: Range<usize>, form: Form
         // matrix is 1; the processor is the caller's promise.
         unsafe {
             match side.k_stride {
-                1 => part.from_lanes(side.lane_stride).write(form == Form::Lanes, tile),
-                _ => part.from_pairs(side.k_stride).write(form == Form::Pairs, tile),
+                1 => part.lane_registers(side.lane_stride).write(form == Form::Lanes, tile),
+                _ => part.pair_registers(side.k_stride).write(form == Form::Pairs, tile),
             }
         }
     };
@@ -125,7 +125,7 @@ impl Part {
     /// A register for each lane, whose numbers are neighbours.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn from_lanes(self, stride: usize) -> Registers {
+    unsafe fn lane_registers(self, stride: usize) -> Registers {
         let (low, high) = (first(self.ks), first(self.ks.saturating_sub(SIDE)));
         let full = self.lanes == SIDE && self.ks == DEPTH;
         Registers(std::array::from_fn(|lane| {
@@ -148,7 +148,7 @@ impl Part {
     /// A register for each pair of numbers, which are neighbours with those of the other lanes.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn from_pairs(self, stride: usize) -> Registers {
+    unsafe fn pair_registers(self, stride: usize) -> Registers {
         let lanes = first(self.lanes);
         let full = self.lanes == SIDE && self.ks == DEPTH;
         Registers(std::array::from_fn(|pair| {

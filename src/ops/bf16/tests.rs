@@ -200,7 +200,7 @@ fn nan_and_infinity_pass_through() {
 
 #[test]
 fn the_best_level_is_tested() {
-    assert_eq!(forced::levels().last(), Some(&bf16_level()));
+    assert!(forced::levels().contains(&bf16_level()));
 }
 
 #[test]
