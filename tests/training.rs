@@ -51,6 +51,64 @@ fn one_seed_gives_one_model_and_another_seed_another() {
     assert_ne!(first, model("c", 2));
 }
 
+/// `run` with this many threads.
+fn run_with_threads(threads: usize, request: &Request) -> tx::Result<Outcome> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    pool.install(|| run(request, &mut |_, _| ()))
+}
+
+/// The rows of a run's log.
+fn log(out: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(out.join("train.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Without dropout, workers that share a batch find the loss and the gradient of one that has it alone, also where
+/// the last has no pair left; and the same workers write the same bytes.
+#[test]
+fn workers_together_are_one_worker() {
+    let folder = tempfile::tempdir().unwrap();
+    let train = |name: &str, threads: usize, batch_tokens: usize, dropout: f64| {
+        let out = folder.path().join(name);
+        let given = given(serde_json::json!({
+            "batch_tokens": batch_tokens, "dropout": dropout, "max_steps": 3, "compute": "f32"
+        }));
+        run_with_threads(threads, &request(&toy(), &out, given)).unwrap();
+        out
+    };
+    for batch_tokens in [4096, 40_000] {
+        let name = |threads: usize| format!("{batch_tokens}-{threads}");
+        let alone = log(&train(&name(1), 1, batch_tokens, 0.0));
+        for threads in [2, 3] {
+            let together = log(&train(&name(threads), threads, batch_tokens, 0.0));
+            for (alone, together) in alone.iter().zip(&together) {
+                for number in ["loss", "nll", "grad_norm", "tgt_tokens"] {
+                    let (a, b) = (alone[number].as_f64().unwrap(), together[number].as_f64().unwrap());
+                    assert!((a - b).abs() <= 1e-5 * a, "{number}: {a} and, with {threads} threads, {b}");
+                }
+            }
+        }
+    }
+    let once = weights(&train("once", 3, 4096, 0.1));
+    assert_eq!(weights(&train("again", 3, 4096, 0.1)), once);
+}
+
+/// A whole run in bf16 follows the run in f32: the mean loss of every ten steps within 1 %.
+#[test]
+fn bf16_follows_f32() {
+    let folder = tempfile::tempdir().unwrap();
+    let losses = |compute: &str| {
+        let out = folder.path().join(compute);
+        let given = given(serde_json::json!({"compute": compute, "max_steps": 60, "valid_every": 60}));
+        run(&request(&toy(), &out, given), &mut |_, _| ()).unwrap();
+        log(&out).iter().map(|row| row["loss"].as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    for (f32, bf16) in losses("f32").chunks(10).zip(losses("bf16").chunks(10)) {
+        let [f32, bf16] = [f32, bf16].map(|losses| losses.iter().sum::<f64>() / losses.len() as f64);
+        assert!((f32 - bf16).abs() < 0.01 * f32, "{f32} and {bf16}");
+    }
+}
+
 /// Stopped at the limit, and by Ctrl-C in the middle of an epoch: what goes on is what never stopped, to the byte.
 #[test]
 fn a_resumed_run_is_the_run_that_never_stopped() {

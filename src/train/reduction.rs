@@ -88,3 +88,42 @@ impl Reduction for Threads {
         Ok(sum)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::Device;
+
+    fn gradients(value: f32) -> Gradients {
+        let grad = Tensor::new(&[value, 1.0], &Device::Cpu).unwrap();
+        Gradients { named: BTreeMap::from([("w".to_string(), grad)]), loss: 1.0, nll: f64::from(value) }
+    }
+
+    #[test]
+    fn workers_are_those_that_a_batch_can_feed() {
+        for (threads, batch_tokens, workers) in
+            [(1, 4096, 1), (2, 4096, 2), (2, 500, 1), (16, 4096, 4), (3, 2048, 2)]
+        {
+            let pools = Threads::new(threads, batch_tokens).unwrap().pools;
+            assert_eq!(pools.len(), workers);
+            assert_eq!(pools.iter().map(rayon::ThreadPool::current_num_threads).sum::<usize>(), threads);
+        }
+    }
+
+    #[test]
+    fn all_shards_are_summed() {
+        let sum = Threads::new(3, 4096).unwrap().sum(&|shard| Ok(gradients(shard as f32))).unwrap();
+        assert_eq!(sum.named["w"].to_vec1::<f32>().unwrap(), [3.0, 3.0]);
+        assert_eq!((sum.loss, sum.nll), (3.0, 3.0));
+    }
+
+    #[test]
+    fn a_failure_or_a_panic_of_one_worker_is_an_error() {
+        let workers = Threads::new(2, 4096).unwrap();
+        let failing =
+            |shard| if shard == 1 { Err(Error::Data("shard 1".into())) } else { Ok(gradients(0.0)) };
+        assert!(workers.sum(&failing).unwrap_err().to_string().contains("shard 1"));
+        let panicking = |shard: usize| if shard == 1 { panic!("on purpose") } else { Ok(gradients(0.0)) };
+        assert!(workers.sum(&panicking).unwrap_err().to_string().contains("panicked"));
+    }
+}

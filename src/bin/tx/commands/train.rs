@@ -59,7 +59,12 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
         Ending::Patience => format!("dev did not improve {} times in a row", settings.patience),
         _ => "all steps are done".to_string(),
     };
-    say!("ended after step {}: {why}; {:.0} target tokens/s", outcome.progress.step, outcome.tgt_tok_s);
+    let memory = peak_memory().map_or(String::new(), |mib| format!(", at most {mib} MiB of memory"));
+    say!(
+        "ended after step {}: {why}; {:.0} target tokens/s{memory}",
+        outcome.progress.step,
+        outcome.tgt_tok_s
+    );
     score_tests(&prepared, &args.out, &device)?;
     if settings.positions == Positions::Interleaved {
         say!(
@@ -175,6 +180,13 @@ fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     })
     .context("could not listen for Ctrl-C")?;
     Ok(interrupt)
+}
+
+/// The most memory that this process has held, in MiB, where the system tells.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? / 1024)
 }
 
 /// BLEU and chrF of the best model on every test set, with the search that `tx translate` uses.
