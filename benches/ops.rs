@@ -19,8 +19,11 @@ const HEADS: usize = 4;
 const DROPOUT: Option<Dropout> = Some(Dropout { p: 0.1, key: 1 });
 
 fn main() {
-    // SAFETY: nothing else runs yet.
-    unsafe { std::env::set_var("CANDLE_NUM_THREADS", "1") };
+    // SAFETY: nothing else runs yet. As in the program: candle's own pool gets one thread, and freed memory is kept.
+    unsafe {
+        std::env::set_var("CANDLE_NUM_THREADS", "1");
+        libmimalloc_sys::mi_option_set(15, -1);
+    }
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global().expect("the first pool");
     divan::main();
 }

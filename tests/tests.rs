@@ -14,6 +14,8 @@ mod program;
 /// The transcripts of README.md, which are run by a shell.
 #[cfg(unix)]
 mod readme;
+/// The report that training leaves.
+mod report;
 /// Scores by command, against sacreBLEU.
 mod scoring;
 /// Whole training runs: they learn, repeat to the byte, and resume.

@@ -3,6 +3,7 @@
 use super::{device, usage_error};
 use crate::cli::{ComputeArg, TrainArgs};
 use crate::render::progress::Progress;
+use crate::render::report::Report;
 use anyhow::{Context, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use tx::config::{Positions, SpecialIds};
 use tx::ops::{Bf16Level, Compute, bf16_level};
 use tx::train::settings::{Given, Settings};
 use tx::train::validate::scores;
-use tx::train::{Ending, Prepared, Request, prepare, train};
+use tx::train::{Ending, Event, Prepared, Request, prepare, train};
 use tx::translate::{Notice, Options, Translation, Translator, numbered};
 
 /// What a shell expects of a program that was interrupted.
@@ -46,7 +47,15 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
         say!("{}", compute_notice(settings.compute));
     }
     let mut progress = Progress::new(settings.max_steps, settings.patience);
-    let outcome = train(&prepared, &args.out, &device, &interrupt, &mut |event| progress.show(&event));
+    let report = Report::new(&args.out, &prepared.origin);
+    let outcome = train(&prepared, &args.out, &device, &interrupt, &mut |event| {
+        progress.show(&event);
+        if let Event::Validated { step, validation, is_best, .. } = event
+            && let Err(error) = report.add(step, validation, is_best)
+        {
+            say!("tx: warning: the report is not up to date: {error}");
+        }
+    });
     progress.finish();
     let outcome = outcome?;
     let (data, out) = (shell_word(&args.data), shell_word(&args.out));

@@ -1,10 +1,12 @@
-//! What is drawn on a terminal.
+//! What is drawn: on a terminal, and as pages of HTML.
 
 pub mod beam_view;
 pub mod comparison;
 pub mod evaluation;
 pub mod heat_map;
+pub mod html;
 pub mod progress;
+pub mod report;
 
 use unicode_width::UnicodeWidthStr;
 

@@ -2,52 +2,23 @@
 
 use super::{Evaluation, SIDES, System, likelihood_rows, text};
 use crate::cli::Measure;
+use crate::render::html::{escape, fill, pair};
 
-/// Style, script and the places to fill.
+/// Script and the places to fill.
 const TEMPLATE: &str = include_str!("page.html");
 
 /// The page.
 pub fn page(evaluation: &Evaluation) -> String {
     let title = format!("Evaluation of {}", evaluation.src_name);
     let parts = [
-        ("{{title}}", escape(&title)),
-        ("{{heading}}", escape(&title)),
-        ("{{files}}", files(evaluation)),
-        ("{{scores}}", scores(evaluation)),
-        ("{{remarks}}", remarks(evaluation)),
-        ("{{lines}}", if evaluation.shown.is_empty() { String::new() } else { lines(evaluation) }),
+        ("title", escape(&title)),
+        ("heading", escape(&title)),
+        ("files", files(evaluation)),
+        ("scores", scores(evaluation)),
+        ("remarks", remarks(evaluation)),
+        ("lines", if evaluation.shown.is_empty() { String::new() } else { lines(evaluation) }),
     ];
-    // In order, and never looking again at what was put in: a user's text may hold a name too.
-    let (mut page, mut rest) = (String::new(), TEMPLATE);
-    for (name, content) in parts {
-        if let Some((before, after)) = rest.split_once(name) {
-            page += before;
-            page += &content;
-            rest = after;
-        }
-    }
-    page + rest
-}
-
-/// `text` with what HTML takes for markup written out.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            '\'' => escaped += "&#39;",
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
-/// A name and what it stands for.
-fn pair(name: &str, value: &str) -> String {
-    format!("<dt>{}</dt><dd dir=\"auto\">{}</dd>\n", escape(name), escape(value))
+    fill(TEMPLATE, &parts)
 }
 
 fn files(evaluation: &Evaluation) -> String {
@@ -147,23 +118,4 @@ fn cells(evaluation: &Evaluation, system: &System, line: usize) -> String {
         .map(|measure| cell(system.value(measure, line), evaluation.number(system, measure, line)));
     let log_prob = system.log_probs[line];
     measures.concat() + &cell(Some(log_prob), format!("{log_prob:.4}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn markup_in_text_is_written_out() {
-        assert_eq!(escape("<b a=\"'\">&"), "&lt;b a=&quot;&#39;&quot;&gt;&amp;");
-        assert_eq!(pair("src", "<i>"), "<dt>src</dt><dd dir=\"auto\">&lt;i&gt;</dd>\n");
-    }
-
-    #[test]
-    fn the_template_has_every_place_in_order() {
-        let places = ["{{title}}", "{{heading}}", "{{files}}", "{{scores}}", "{{remarks}}", "{{lines}}"];
-        let found: Vec<usize> = places.iter().map(|place| TEMPLATE.find(place).unwrap()).collect();
-        assert!(found.is_sorted(), "{found:?}");
-        assert_eq!(TEMPLATE.matches("{{").count(), places.len());
-    }
 }
