@@ -64,7 +64,7 @@ fn growth(folder: &Path) {
              --tokenizer word --vocab-size {vocab}",
             4 * d
         );
-        let steps = (64 * 1024 * 256 / (batch * d)).clamp(4, 40);
+        let steps = (32 * 1024 * 256 / (batch * d)).clamp(3, 20);
         let (speed, memory) = train(&data, folder, &flags, steps);
         println!("| {d} | {vocab} | {batch} | {threads} | {speed} | {memory} |");
     }
@@ -84,7 +84,7 @@ fn write_corpus(folder: &Path, vocab: usize) {
     }
 }
 
-/// Target tokens a second and peak memory, as `tx train` tells them at the end.
+/// Target tokens a second in the median step, and peak memory, as `tx train` tells it at the end.
 fn train(data: &Path, folder: &Path, flags: &str, steps: usize) -> (String, String) {
     let out = folder.join("model");
     if out.exists() {
@@ -102,9 +102,10 @@ fn train(data: &Path, folder: &Path, flags: &str, steps: usize) -> (String, Stri
         .expect("tx runs");
     let text = String::from_utf8_lossy(&run.stderr).into_owned();
     assert!(run.status.success(), "{text}");
-    let before = |unit: &str| {
-        let end = text.find(unit).map(|at| text[..at].trim_end());
-        end.and_then(|text| text.rsplit(' ').next()).unwrap_or("?").to_string()
-    };
-    (before(" target tokens/s"), before(" MiB of memory"))
+    let memory = text.split_once(" MiB of memory").and_then(|(before, _)| before.rsplit(' ').next());
+    let rows = std::fs::read_to_string(out.join("train.jsonl")).expect("the log of the run");
+    let speed = |row: &str| serde_json::from_str::<serde_json::Value>(row).ok()?["tgt_tok_s"].as_f64();
+    let mut speeds: Vec<f64> = rows.lines().filter_map(speed).collect();
+    speeds.sort_by(f64::total_cmp);
+    (format!("{:.0}", speeds[speeds.len() / 2]), memory.unwrap_or("?").to_string())
 }

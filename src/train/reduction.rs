@@ -7,7 +7,7 @@ use candle_core::Tensor;
 use std::collections::BTreeMap;
 
 /// Tokens of a batch that are worth a worker of their own: with fewer, the products become too small.
-const TOKENS_PER_WORKER: usize = 1024;
+const TOKENS_PER_WORKER: usize = 512;
 
 /// Gradients by the name of their parameter, and the sums of which they are the gradient.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn workers_are_those_that_a_batch_can_feed() {
         for (threads, batch_tokens, workers) in
-            [(1, 4096, 1), (2, 4096, 2), (2, 500, 1), (16, 4096, 4), (3, 2048, 2)]
+            [(1, 4096, 1), (2, 4096, 2), (2, 500, 1), (16, 4096, 8), (3, 1024, 2)]
         {
             let pools = Threads::new(threads, batch_tokens).unwrap().pools;
             assert_eq!(pools.len(), workers);
