@@ -7,7 +7,7 @@ pub mod segments;
 use crate::checkpoint::{Checkpoint, Generation, TxInfo};
 use crate::error::{Error, Result};
 use crate::model::{Transformer, linear};
-use crate::search::{self, Finish, Hypothesis, LengthPenalty, Outcome, Trace, TransformerScorer};
+use crate::search::{self, Finish, Hypothesis, LengthPenalty, Like, Outcome, Trace, TransformerScorer};
 use crate::text::{self, Tokenizer};
 use candle_core::Device;
 use rayon::prelude::*;
@@ -31,6 +31,8 @@ pub struct Options {
     pub n_best: Option<usize>,
     /// What a log_prob is divided by.
     pub length_penalty: Option<LengthPenalty>,
+    /// Whose rules end a search; those of CTranslate2 come with its length penalty and without banned pieces.
+    pub like: Like,
     /// Decoding steps at most, the end mark included; unset: source pieces + 50.
     pub max_length: Option<usize>,
     /// Sentences translated together.
@@ -149,11 +151,17 @@ impl Translator {
             length_penalty: options
                 .length_penalty
                 .or(foreign.length_penalty.map(LengthPenalty::Pow))
-                .unwrap_or(LengthPenalty::Gnmt(0.6)),
+                .unwrap_or(match options.like {
+                    Like::Tx => LengthPenalty::Gnmt(0.6),
+                    Like::Ct2 => LengthPenalty::Pow(1.0),
+                }),
             bos: special.bos,
             eos: special.eos,
-            banned: vec![special.pad, special.unk, special.bos],
-            like: search::Like::Tx,
+            banned: match options.like {
+                Like::Tx => vec![special.pad, special.unk, special.bos],
+                Like::Ct2 => Vec::new(),
+            },
+            like: options.like,
         };
         search::check_sizes(search.beam_size, search.n_best)?;
         Ok(search)

@@ -63,6 +63,11 @@ pub struct Search {
     /// the end mark [default: gnmt:0.6, or what a foreign model asks for].
     #[arg(long, value_name = "PENALTY")]
     pub length_penalty: Option<LengthPenalty>,
+    /// Whose rules of search to follow: `tx` stops when no live hypothesis can still win; `ct2` does what CTranslate2 does: it
+    /// stops at --beam finished hypotheses, divides by pow:1.0 unless told otherwise, bans no piece, and lets no translation be
+    /// empty.
+    #[arg(long, value_name = "WHOSE", value_enum, default_value = "tx")]
+    pub like: LikeArg,
     /// Decoding steps at most; the end mark is one of them [default: pieces of the source with its end mark + 50].
     #[arg(long, value_name = "STEPS", value_parser = positive)]
     pub max_length: Option<usize>,
@@ -76,6 +81,12 @@ pub struct Batching {
     /// Lines translated together; the translations do not depend on it.
     #[arg(long, value_name = "LINES", default_value_t = tx::translate::DEFAULT_BATCH_SIZE, value_parser = positive)]
     pub batch_size: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LikeArg {
+    Tx,
+    Ct2,
 }
 
 /// Translate lines: one line in, one line out.

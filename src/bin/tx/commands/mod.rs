@@ -9,12 +9,13 @@ pub mod train;
 pub mod translate;
 mod warnings;
 
-use crate::cli::{Cli, Search};
+use crate::cli::{Cli, LikeArg, Search};
 use anyhow::{Context, bail};
 use clap::CommandFactory;
 use std::path::{Path, PathBuf};
 use tx::candle_core::Device;
 use tx::checkpoint::Checkpoint;
+use tx::search::Like;
 use tx::translate::{Options, Translator};
 
 /// Batches that are sorted by length together.
@@ -73,6 +74,10 @@ fn options(search: &Search) -> Options {
     Options {
         beam_size: search.beam,
         length_penalty: search.length_penalty,
+        like: match search.like {
+            LikeArg::Tx => Like::Tx,
+            LikeArg::Ct2 => Like::Ct2,
+        },
         max_length: search.max_length,
         ..Options::default()
     }
