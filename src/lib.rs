@@ -19,7 +19,7 @@
 //! | Table 3 | sizes | [`config::Preset`] | in the module |
 //!
 //! Modules import downwards: `error config rng`, `ops`, `model`, `search`; `text`, `data`, `checkpoint`, `score`;
-//! `translate`; `train`.
+//! `translate`; `train`, `doctor`.
 
 //! ```
 //! use tx::candle_core::Device;
@@ -38,6 +38,7 @@ pub mod bundled;
 pub mod checkpoint;
 pub mod config;
 pub mod data;
+pub mod doctor;
 pub mod error;
 pub mod model;
 pub mod ops;

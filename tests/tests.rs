@@ -1,6 +1,8 @@
 //! The integration tests, one binary: each module says what it checks and against what.
 
 mod common;
+/// What `tx train` reads: standard input, several corpora, filters, the cache; `--dry-run`; `tx doctor`.
+mod corpora;
 /// Search, caches and batches on the real model: laws that hold for every input.
 mod decoding;
 /// `tx evaluate` against what it is made of: translations, scores, and `transformers`' probabilities.

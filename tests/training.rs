@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tx::candle_core::Device;
 use tx::checkpoint::Checkpoint;
+use tx::data::Source;
 use tx::rng::Rng;
 use tx::train::settings::Given;
 use tx::train::{Ending, Event, Outcome, Request, prepare, train};
@@ -24,7 +25,7 @@ fn given(more: serde_json::Value) -> Given {
 }
 
 fn request(data: &Path, out: &Path, given: Given) -> Request {
-    let (data, out) = (data.to_path_buf(), out.to_path_buf());
+    let (data, out) = (vec![Source::new(data)], out.to_path_buf());
     Request { data, out, from: None, to: None, tokenizer_file: None, resume: false, given }
 }
 

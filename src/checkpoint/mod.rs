@@ -151,7 +151,11 @@ fn generation(json: &Value) -> Generation {
 }
 
 /// A tokenizer of another model gives fluent nonsense, or ids outside the tables: refused before the first line.
-fn check_tokenizer(config: &Config, tokenizer: &Tokenizer, info: Option<&TxInfo>) -> Result<(), String> {
+pub(crate) fn check_tokenizer(
+    config: &Config,
+    tokenizer: &Tokenizer,
+    info: Option<&TxInfo>,
+) -> Result<(), String> {
     let (pieces, rows) = (tokenizer.vocab_size(), config.src_vocab.min(config.tgt_vocab));
     if pieces > rows {
         return Err(format!(

@@ -12,9 +12,19 @@ const WINDOW: usize = 20_000;
 
 /// The batches of one epoch: every pair of `lengths` (source, target) is in exactly one, and the number of
 /// its pairs × their longest side is at most `batch_tokens`. A longer pair is a batch of its own.
-pub fn batches(lengths: &[(usize, usize)], batch_tokens: usize, seed: u64, epoch: usize) -> Vec<Vec<u32>> {
+pub fn batches(lengths: &[(u32, u32)], batch_tokens: usize, seed: u64, epoch: usize) -> Vec<Vec<u32>> {
+    plan(lengths, (0..lengths.len() as u32).collect(), batch_tokens, seed, epoch)
+}
+
+/// The batches of one epoch of the pairs in `order`, in which a pair may occur as often as it will.
+pub(super) fn plan(
+    lengths: &[(u32, u32)],
+    mut order: Vec<u32>,
+    batch_tokens: usize,
+    seed: u64,
+    epoch: usize,
+) -> Vec<Vec<u32>> {
     let mut rng = Rng::new(seed, &format!("batches of epoch {epoch}"));
-    let mut order: Vec<u32> = (0..lengths.len() as u32).collect();
     rng.shuffle(&mut order);
     let mut batches: Vec<Vec<u32>> = vec![];
     for window in order.chunks_mut(WINDOW) {
@@ -27,12 +37,12 @@ pub fn batches(lengths: &[(usize, usize)], batch_tokens: usize, seed: u64, epoch
         let mut longest = 0;
         for &i in &*window {
             let (src, tgt) = lengths[i as usize];
-            let with_it = longest.max(src).max(tgt);
+            let with_it = longest.max(src.max(tgt) as usize);
             if !batch.is_empty() && (batch.len() + 1) * with_it > batch_tokens {
                 batches.push(std::mem::take(&mut batch));
                 longest = 0;
             }
-            longest = longest.max(src).max(tgt);
+            longest = longest.max(src.max(tgt) as usize);
             batch.push(i);
         }
         batches.push(batch);
@@ -41,19 +51,44 @@ pub fn batches(lengths: &[(usize, usize)], batch_tokens: usize, seed: u64, epoch
     batches
 }
 
+/// The pairs of an epoch, each as often as it is due: `parts` gives how many pairs follow one another with which
+/// weight. After E epochs a pair of weight w was seen w·E times, rounded up or down, and so was the whole part.
+///
+/// Pair i has a phase u_i, one of (r + 1/2)/n for r = 0..n in an order that the seed gives, and epoch e holds it
+/// ⌊w(e+1) + u_i⌋ - ⌊we + u_i⌋ times.
+pub(super) fn occurrences(parts: &[(usize, f64)], seed: u64, epoch: usize) -> Vec<u32> {
+    let (mut order, mut start) = (vec![], 0);
+    for (index, &(n, weight)) in parts.iter().enumerate() {
+        let pairs = start..start + n as u32;
+        start = pairs.end;
+        if weight == 1.0 {
+            order.extend(pairs);
+            continue;
+        }
+        let mut ranks: Vec<u32> = (0..n as u32).collect();
+        Rng::new(seed, &format!("phases of part {index}")).shuffle(&mut ranks);
+        for (pair, rank) in pairs.zip(ranks) {
+            let phase = (f64::from(rank) + 0.5) / n as f64;
+            let seen = |epochs: usize| (weight * epochs as f64 + phase).floor();
+            order.extend(std::iter::repeat_n(pair, (seen(epoch + 1) - seen(epoch)) as usize));
+        }
+    }
+    order
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 
-    fn longest(batch: &[u32], lengths: &[(usize, usize)]) -> usize {
-        batch.iter().map(|&i| lengths[i as usize].0.max(lengths[i as usize].1)).max().unwrap()
+    fn longest(batch: &[u32], lengths: &[(u32, u32)]) -> usize {
+        batch.iter().map(|&i| lengths[i as usize].0.max(lengths[i as usize].1)).max().unwrap() as usize
     }
 
     proptest! {
         #[test]
         fn every_pair_once_and_within_the_budget(
-            lengths in prop::collection::vec((1usize..60, 1usize..60), 0..400),
+            lengths in prop::collection::vec((1u32..60, 1u32..60), 0..400),
             batch_tokens in 1usize..500,
             seed in any::<u64>(),
             epoch in 0usize..100,
@@ -68,9 +103,9 @@ mod tests {
         }
     }
 
-    fn some_lengths() -> Vec<(usize, usize)> {
+    fn some_lengths() -> Vec<(u32, u32)> {
         let mut rng = Rng::new(7, "lengths");
-        (0..50_000).map(|_| (1 + rng.below(40), 1 + rng.below(40))).collect()
+        (0..50_000).map(|_| (1 + rng.below(40) as u32, 1 + rng.below(40) as u32)).collect()
     }
 
     /// The order is a function of seed and epoch, and another one in each epoch.
@@ -96,11 +131,12 @@ mod tests {
     #[test]
     fn batches_are_nearly_full() {
         let mut rng = Rng::new(7, "lengths");
-        let lengths: Vec<(usize, usize)> = (0..50_000).map(|_| 5 + rng.below(30)).map(|n| (n, n)).collect();
+        let lengths: Vec<(u32, u32)> =
+            (0..50_000).map(|_| 5 + rng.below(30) as u32).map(|n| (n, n)).collect();
         let plan = batches(&lengths, 4096, 1, 1);
-        let real: usize = lengths.iter().map(|(src, _)| src).sum();
+        let real: u32 = lengths.iter().map(|(src, _)| src).sum();
         let computed: usize = plan.iter().map(|batch| batch.len() * longest(batch, &lengths)).sum();
-        assert!((real as f64) > 0.97 * computed as f64, "{real} of {computed}");
+        assert!(f64::from(real) > 0.97 * computed as f64, "{real} of {computed}");
         assert!(computed as f64 > 0.95 * (plan.len() * 4096) as f64, "{} batches", plan.len());
     }
 
@@ -113,5 +149,28 @@ mod tests {
         assert!(plan.contains(&vec![4]));
         assert!(plan.iter().all(|batch| batch.contains(&4) || batch.len() <= 10));
         assert_eq!(plan.len(), 1 + 2);
+    }
+
+    /// Each pair w times an epoch: to one over any number of epochs, and the part to one in all.
+    #[test]
+    fn weights_are_kept_exactly() {
+        for weight in [0.1, 0.5, 1.0, 2.0, 2.3] {
+            let parts = [(7, 1.0), (101, weight)];
+            let mut seen = vec![0usize; 108];
+            for epoch in 0..20 {
+                let order = occurrences(&parts, 3, epoch);
+                assert_eq!(order, occurrences(&parts, 3, epoch));
+                order.iter().for_each(|&i| seen[i as usize] += 1);
+                let due = weight * 101.0 * (epoch + 1) as f64;
+                assert!((seen[7..].iter().sum::<usize>() as f64 - due).abs() <= 0.5001, "{weight} {epoch}");
+                assert!(seen[..7].iter().all(|&n| n == epoch + 1));
+                let each = weight * (epoch + 1) as f64;
+                assert!(seen[7..].iter().all(|&n| (n as f64 - each).abs() < 1.0), "{weight} {epoch}");
+            }
+        }
+        let half = |epoch| occurrences(&[(100, 0.5)], 1, epoch);
+        assert_eq!([half(0), half(1)].concat().len(), 100);
+        assert_ne!(half(0), (0..50).collect::<Vec<_>>());
+        assert_ne!(half(0), occurrences(&[(100, 0.5)], 2, 0));
     }
 }

@@ -40,20 +40,49 @@ pub struct Split {
 pub(super) enum Files {
     /// Line N of one file belongs to line N of the other.
     Two { src: PathBuf, tgt: PathBuf },
-    /// Columns of one tab-separated file, counted from 0, under a line of headings if `header`.
-    Table { path: PathBuf, src: usize, tgt: usize, header: bool },
+    /// Columns of one tab-separated file of `expected` columns, counted from 0, under a line of headings if `header`.
+    Table { path: PathBuf, src: usize, tgt: usize, expected: usize, header: bool },
+    /// Two columns from standard input.
+    Stdin,
 }
 
 impl Split {
-    fn paths(&self) -> Vec<&Path> {
+    /// Two files, line by line.
+    pub fn of_files(src: &Path, tgt: &Path) -> Split {
+        let files = Files::Two { src: src.to_path_buf(), tgt: tgt.to_path_buf() };
+        Split { name: "pairs".into(), files }
+    }
+
+    /// A table; `from` and `to` name its columns if it has headings.
+    pub fn of_table(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Split> {
+        Ok(Split { name: "pairs".into(), files: table(path, from, to)?.2 })
+    }
+
+    /// Its files; none for standard input.
+    pub fn paths(&self) -> Vec<&Path> {
         match &self.files {
             Files::Two { src, tgt } => vec![src, tgt],
             Files::Table { path, .. } => vec![path],
+            Files::Stdin => vec![],
         }
     }
 
-    fn file_names(&self) -> String {
-        self.paths().into_iter().map(file_name).collect::<Vec<_>>().join(" and ")
+    /// SHA-256 of every file, by name.
+    pub fn hashes(&self) -> Result<Vec<(String, String)>> {
+        let hash = |path: &Path| {
+            let mut sha = Sha256::new();
+            let mut file = std::fs::File::open(path).map_err(|e| Error::io(path, e))?;
+            std::io::copy(&mut file, &mut sha).map_err(|e| Error::io(path, e))?;
+            Ok((file_name(path), format!("{:x}", sha.finalize())))
+        };
+        self.paths().into_iter().map(hash).collect()
+    }
+
+    pub(super) fn file_names(&self) -> String {
+        match self.files {
+            Files::Stdin => "standard input, two columns divided by a tab".into(),
+            _ => self.paths().into_iter().map(file_name).collect::<Vec<_>>().join(" and "),
+        }
     }
 }
 
@@ -86,19 +115,8 @@ impl Corpus {
         Ok(corpus)
     }
 
-    /// SHA-256 of every file, by name, in the order train, dev, tests: what a model was made from.
-    pub fn hashes(&self) -> Result<Vec<(String, String)>> {
-        let splits = [&self.train].into_iter().chain(&self.dev).chain(&self.tests);
-        let hash = |path: &Path| {
-            let mut sha = Sha256::new();
-            let mut file = std::fs::File::open(path).map_err(|e| Error::io(path, e))?;
-            std::io::copy(&mut file, &mut sha).map_err(|e| Error::io(path, e))?;
-            Ok((file_name(path), format!("{:x}", sha.finalize())))
-        };
-        splits.flat_map(|split| split.paths()).map(hash).collect()
-    }
-
-    fn describe(&mut self) {
+    /// Writes the notices about what was found.
+    pub(super) fn describe(&mut self) {
         let (from, to) = (&self.from, &self.to);
         let names = |splits: &[Split]| splits.iter().map(Split::file_names).collect::<Vec<_>>().join(", ");
         let dev = self.dev.as_ref().map_or_else(
@@ -315,6 +333,7 @@ fn table(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<(String, S
     };
     let column =
         |language: &str, or: usize| fields.iter().position(|f| header && *f == language).unwrap_or(or);
-    let files = Files::Table { path: path.to_path_buf(), src: column(&from, 0), tgt: column(&to, 1), header };
+    let (src, tgt) = (column(&from, 0), column(&to, 1));
+    let files = Files::Table { path: path.to_path_buf(), src, tgt, expected: fields.len(), header };
     Ok((from, to, files))
 }

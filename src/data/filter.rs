@@ -1,17 +1,58 @@
 //! What is not learnt from, and what should not be measured on: every dropped pair is counted with its
 //! reason, always as a pair, and sentences that train shares with dev or test are counted before training.
 
+use super::intake::{pair_hash, text_hash};
+use super::spool::Spool;
 use super::text::Text;
 use crate::text::is_blank;
 use crate::{Error, Result};
-use std::collections::HashMap;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::fmt;
 
 /// From this share of dropped pairs on, the report warns.
 const LOUD: f64 = 0.05;
 
+/// Which pairs are not learnt from, besides those with an empty side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Filters {
+    /// Drop a pair that was read before, to the letter.
+    pub drop_duplicates: bool,
+    /// Drop a pair whose sides are the same but for spaces.
+    pub drop_identical: bool,
+    /// Longest side in pieces, end mark included.
+    pub max_len: usize,
+    /// Most pieces of the longer side for each of the shorter one.
+    pub max_ratio: Option<f64>,
+}
+
+impl Filters {
+    /// Drops pairs with more than `max_len` pieces on a side, and nothing else.
+    pub fn new(max_len: usize) -> Self {
+        Filters { drop_duplicates: false, drop_identical: false, max_len, max_ratio: None }
+    }
+
+    /// Why a pair with these numbers of pieces is dropped, if it is: too long (0) or too unequal (1).
+    pub(super) fn refuse(&self, src: usize, tgt: usize) -> Option<usize> {
+        let ratio = src.max(tgt) as f64 / src.min(tgt).max(1) as f64;
+        match self.max_ratio {
+            _ if src.max(tgt) > self.max_len => Some(0),
+            Some(most) if ratio > most => Some(1),
+            _ => None,
+        }
+    }
+
+    /// Notes the pairs refused for either reason.
+    pub(super) fn note(&self, report: &mut Report, refused: [usize; 2]) -> Result<()> {
+        report.note_dropped(&format!("longer than {} pieces", self.max_len), refused[0])?;
+        let most = self.max_ratio.unwrap_or_default();
+        report.note_dropped(&format!("with one side over {most} times as long as the other"), refused[1])
+    }
+}
+
 /// How many pairs of a split were kept, and why the others were dropped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     name: String,
     read: usize,
@@ -83,7 +124,7 @@ impl Text {
 }
 
 /// How many pairs of another split occur in train.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlap {
     /// Name of the other split.
     pub name: String,
@@ -99,36 +140,74 @@ pub struct Overlap {
     pub folded_src: usize,
 }
 
+/// The hashes of a pair under which it may occur elsewhere: the pair and its source, to the letter and folded.
+fn keys((src, tgt): &(String, String)) -> [u64; 4] {
+    let (folded_src, folded_tgt) = (folded(src), folded(tgt));
+    [pair_hash(src, tgt), pair_hash(&folded_src, &folded_tgt), text_hash(src), text_hash(&folded_src)]
+}
+
 impl Overlap {
-    /// Counts the pairs of `other` that are also in `train`.
-    pub fn of(train: &Text, other: &Text) -> Self {
-        let found = |key: &dyn Fn(&str, &str) -> String| {
-            // Only the smaller split is held in memory.
-            let mut seen: HashMap<String, bool> = HashMap::new();
-            let keys: Vec<String> = pairs(other).map(|(src, tgt)| key(src, tgt)).collect();
-            for k in &keys {
-                seen.insert(k.clone(), false);
-            }
-            for (src, tgt) in pairs(train) {
-                if let Some(seen) = seen.get_mut(&key(src, tgt)) {
-                    *seen = true;
-                }
-            }
-            keys.iter().filter(|&k| seen[k]).count()
-        };
-        Overlap {
-            name: other.name.clone(),
-            pairs: other.len(),
-            same_pair: found(&|src, tgt| format!("{src}\n{tgt}")),
-            folded_pair: found(&|src, tgt| format!("{}\n{}", folded(src), folded(tgt))),
-            same_src: found(&|src, _| src.to_string()),
-            folded_src: found(&|src, _| folded(src)),
+    /// For each of `others`, counts its pairs that are also in `train`.
+    pub fn of(train: &Spool, others: &[&Text]) -> Result<Vec<Self>> {
+        let mut counter = OverlapCounter::new(others);
+        for chunk in train.chunks()? {
+            counter.see(&chunk?);
         }
+        Ok(counter.finish())
     }
 
     /// Whether the splits share nothing.
     pub fn is_empty(&self) -> bool {
         self.folded_src == 0 && self.folded_pair == 0
+    }
+}
+
+/// Counts overlaps while train goes by. Only hashes of the other splits are in memory.
+#[derive(Debug)]
+pub struct OverlapCounter {
+    others: Vec<(String, Vec<[u64; 4]>)>,
+    wanted: HashSet<u64>,
+    found: HashSet<u64>,
+}
+
+impl OverlapCounter {
+    /// To count pairs of `others`.
+    pub fn new(others: &[&Text]) -> Self {
+        let keys = |text: &&Text| -> Vec<[u64; 4]> {
+            let pairs = text.src.iter().zip(&text.tgt).map(|(src, tgt)| (src.clone(), tgt.clone()));
+            pairs.map(|pair| keys(&pair)).collect()
+        };
+        let others: Vec<(String, Vec<[u64; 4]>)> =
+            others.iter().map(|text| (text.name.clone(), keys(text))).collect();
+        let wanted = others.iter().flat_map(|(_, keys)| keys).flatten().copied().collect();
+        OverlapCounter { others, wanted, found: HashSet::new() }
+    }
+
+    /// These pairs are in train.
+    pub fn see(&mut self, pairs: &[(String, String)]) {
+        if self.wanted.is_empty() {
+            return;
+        }
+        let wanted = &self.wanted;
+        let hits: Vec<u64> =
+            pairs.par_iter().flat_map_iter(keys).filter(|key| wanted.contains(key)).collect();
+        self.found.extend(hits);
+    }
+
+    /// What all that was seen shares with each of the others.
+    pub fn finish(self) -> Vec<Overlap> {
+        let overlap = |(name, keys): &(String, Vec<[u64; 4]>)| {
+            let count = |which: usize| keys.iter().filter(|keys| self.found.contains(&keys[which])).count();
+            Overlap {
+                name: name.clone(),
+                pairs: keys.len(),
+                same_pair: count(0),
+                folded_pair: count(1),
+                same_src: count(2),
+                folded_src: count(3),
+            }
+        };
+        self.others.iter().map(overlap).collect()
     }
 }
 
@@ -144,11 +223,7 @@ impl fmt::Display for Overlap {
     }
 }
 
-fn pairs(text: &Text) -> impl Iterator<Item = (&str, &str)> {
-    text.src.iter().zip(&text.tgt).map(|(src, tgt)| (src.as_str(), tgt.as_str()))
-}
-
 /// Without case, and with single blanks.
-pub(super) fn folded(text: &str) -> String {
+pub(crate) fn folded(text: &str) -> String {
     text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -6,6 +6,7 @@
 //! dropped. Bytes that are not UTF-8 become U+FFFD, and the line says so; UTF-16 and other binary forms
 //! are refused by name.
 
+use super::hashing::Digest;
 use super::zstd::ZstdFrames;
 use crate::{Error, Result};
 use flate2::bufread::MultiGzDecoder;
@@ -38,6 +39,10 @@ pub struct Line {
     pub text: String,
     /// Whether bytes that are not UTF-8 were replaced by U+FFFD.
     pub damaged: bool,
+    /// Whether a carriage return before the line feed was dropped.
+    pub ends_in_cr: bool,
+    /// Whether a byte order mark before it was dropped.
+    pub had_bom: bool,
 }
 
 /// The lines of a file or stream.
@@ -52,7 +57,17 @@ impl Lines {
     /// The lines of the file at `path`.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let file = File::open(path).map_err(|e| Error::io(path, e))?;
+        Self::of_file(File::open(path).map_err(|e| Error::io(path, e))?, path)
+    }
+
+    /// The lines of the file at `path`, and its hash once the last of them was read.
+    pub fn open_hashed(path: &Path) -> Result<(Self, Digest)> {
+        let digest = Digest::default();
+        let file = digest.reader(File::open(path).map_err(|e| Error::io(path, e))?);
+        Ok((Self::of_file(file, path)?, digest))
+    }
+
+    fn of_file(file: impl Read + Send + 'static, path: &Path) -> Result<Self> {
         let (reader, packed) =
             unpack(BufReader::with_capacity(1 << 16, file)).map_err(|e| Error::io(path, e))?;
         let extension = path.extension().unwrap_or_default();
@@ -79,12 +94,14 @@ impl Lines {
         let mut bytes = vec![];
         let read = self.reader.read_until(b'\n', &mut bytes).map_err(|e| Error::io(&self.name, e))?;
         self.number += 1;
+        let (mut had_bom, mut ends_in_cr) = (false, false);
         if self.number == 1 {
             if let Some(what) = refused(&bytes) {
                 return Err(Error::format(&self.name, format!("expected text in UTF-8, found {what}")));
             }
             if bytes.starts_with(BOM) {
                 bytes.drain(..BOM.len());
+                had_bom = true;
             }
         }
         if read == 0 || bytes.is_empty() {
@@ -92,7 +109,8 @@ impl Lines {
         }
         if bytes.ends_with(b"\n") {
             bytes.pop();
-            if bytes.ends_with(b"\r") {
+            ends_in_cr = bytes.ends_with(b"\r");
+            if ends_in_cr {
                 bytes.pop();
             }
         }
@@ -100,7 +118,7 @@ impl Lines {
             Ok(text) => (text, false),
             Err(e) => (String::from_utf8_lossy(e.as_bytes()).into_owned(), true),
         };
-        Ok(Some(Line { number: self.number, text, damaged }))
+        Ok(Some(Line { number: self.number, text, damaged, ends_in_cr, had_bom }))
     }
 }
 

@@ -5,90 +5,73 @@
 //! sentences lie one after another without padding, with their lengths beside them, so no position is
 //! computed in vain.
 
-use super::filter::Report;
+use super::filter::{Filters, Report};
+use super::ids::Ids;
+use super::spool::CHUNK;
 use super::text::Text;
 use crate::Result;
 use crate::text::Tokenizer;
 
-/// Lines that are encoded at a time.
-const CHUNK: usize = 50_000;
-
-/// Sentences of ids, one after another.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Side {
-    ids: Vec<u32>,
-    ends: Vec<usize>,
-}
-
-impl Side {
-    fn push(&mut self, sentence: &[u32]) {
-        self.ids.extend_from_slice(sentence);
-        self.ends.push(self.ids.len());
-    }
-
-    fn get(&self, i: usize) -> &[u32] {
-        let start = if i == 0 { 0 } else { self.ends[i - 1] };
-        &self.ids[start..self.ends[i]]
-    }
-}
-
 /// Pairs of sentences as ids; both sides end with EOS.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Pairs {
-    src: Side,
-    tgt: Side,
+    /// Source and target of every pair, one after another.
+    ids: Ids,
+    /// Their lengths.
+    lengths: Vec<(u32, u32)>,
+    /// Where each pair begins among the ids.
+    starts: Vec<u64>,
 }
 
 impl Pairs {
-    /// Encodes `text`. A pair with a side of more than `max_len` ids (EOS included) is dropped, which goes
+    /// Encodes `text` into memory. A pair with a side of more than `max_len` ids (EOS included) is dropped, which goes
     /// into `report`; an error if none is left.
-    pub fn encode(
-        src: &Tokenizer,
-        tgt: &Tokenizer,
-        text: &Text,
-        max_len: usize,
-        report: &mut Report,
-    ) -> Result<Pairs> {
-        let mut pairs = Pairs::default();
+    pub fn encode(tokenizer: &Tokenizer, text: &Text, max_len: usize, report: &mut Report) -> Result<Pairs> {
+        let (mut pairs, filters) = (Pairs::default(), Filters::new(max_len));
         for (src_lines, tgt_lines) in text.src.chunks(CHUNK).zip(text.tgt.chunks(CHUNK)) {
-            let (src_ids, tgt_ids) = (src.encode_batch(src_lines)?, tgt.encode_batch(tgt_lines)?);
-            for (src, tgt) in src_ids.iter().zip(&tgt_ids).filter(|(s, t)| s.len().max(t.len()) <= max_len) {
-                pairs.push(src, tgt);
+            let (src_ids, tgt_ids) = (tokenizer.encode_batch(src_lines)?, tokenizer.encode_batch(tgt_lines)?);
+            for (src, tgt) in src_ids.iter().zip(&tgt_ids) {
+                if filters.refuse(src.len(), tgt.len()).is_none() {
+                    pairs.push(src, tgt);
+                }
             }
         }
-        report.note_dropped(&format!("longer than {max_len} pieces"), text.len() - pairs.len())?;
+        filters.note(report, [text.len() - pairs.len(), 0])?;
         Ok(pairs)
     }
 
-    /// Adds a pair of ids, both sides with their EOS.
+    /// Pairs of these lengths, one after another in `ids`.
+    pub(super) fn of(ids: Ids, lengths: Vec<(u32, u32)>) -> Pairs {
+        let mut end = 0;
+        let start = |&(src, tgt): &(u32, u32)| {
+            end += u64::from(src) + u64::from(tgt);
+            end - u64::from(src) - u64::from(tgt)
+        };
+        let starts = lengths.iter().map(start).collect();
+        Pairs { ids, lengths, starts }
+    }
+
+    /// Adds a pair of ids, both sides with their EOS, to those in memory.
     pub fn push(&mut self, src: &[u32], tgt: &[u32]) {
-        self.src.push(src);
-        self.tgt.push(tgt);
+        self.starts.push(self.ids.len() as u64);
+        self.lengths.push((src.len() as u32, tgt.len() as u32));
+        self.ids.extend(src);
+        self.ids.extend(tgt);
     }
 
     /// Number of pairs.
     pub fn len(&self) -> usize {
-        self.src.ends.len()
+        self.lengths.len()
     }
 
     /// Whether there are no pairs.
     pub fn is_empty(&self) -> bool {
-        self.src.ends.is_empty()
-    }
-
-    /// The source of pair `i`: pieces and EOS.
-    pub fn src(&self, i: usize) -> &[u32] {
-        self.src.get(i)
-    }
-
-    /// The target of pair `i`: pieces and EOS.
-    pub fn tgt(&self, i: usize) -> &[u32] {
-        self.tgt.get(i)
+        self.lengths.is_empty()
     }
 
     /// Source and target length of every pair, EOS included; that of `tgt_in` is the same as that of `tgt_out`.
-    pub fn lengths(&self) -> Vec<(usize, usize)> {
-        (0..self.len()).map(|i| (self.src(i).len(), self.tgt(i).len())).collect()
+    pub fn lengths(&self) -> &[(u32, u32)] {
+        &self.lengths
     }
 
     /// The pairs `rows` as `count` batches of about the same size: they are dealt like cards, and since pairs of like length
@@ -102,13 +85,16 @@ impl Pairs {
     pub fn batch(&self, rows: &[u32], bos: u32) -> Batch {
         let mut batch = Batch::default();
         for &row in rows {
-            let (src, tgt) = (self.src(row as usize), self.tgt(row as usize));
-            batch.src.extend_from_slice(src);
-            batch.src_lengths.push(src.len());
+            let (src, tgt) = self.lengths[row as usize];
+            let start = self.starts[row as usize] as usize;
+            let middle = start + src as usize;
+            let end = middle + tgt as usize;
+            self.ids.copy(start..middle, &mut batch.src);
+            batch.src_lengths.push(src as usize);
             batch.tgt_in.push(bos);
-            batch.tgt_in.extend(tgt.split_last().map_or(&[][..], |(_eos, y)| y));
-            batch.tgt_out.extend_from_slice(tgt);
-            batch.tgt_lengths.push(tgt.len());
+            self.ids.copy(middle..end.saturating_sub(1).max(middle), &mut batch.tgt_in);
+            self.ids.copy(middle..end, &mut batch.tgt_out);
+            batch.tgt_lengths.push(tgt as usize);
         }
         batch
     }

@@ -1,21 +1,24 @@
-//! Reading both sides of a split, and the whole corpus.
+//! The whole corpus: train on disk, dev and tests in memory.
 //!
 //! The two sides must have the same number of lines: a pair is what has the same line number, so a side
 //! that is one line short would shift every pair after it.
 
-use super::corpus::{Corpus, Files, Split};
-use super::filter::{Overlap, Report};
-use super::lines::Lines;
+use super::corpus::Split;
+use super::filter::{Filters, Overlap, Report};
+use super::intake::{Intake, intake};
+use super::rows::Seen;
+use super::sources::Corpora;
+use super::spool::Spool;
 use crate::rng::Rng;
 use crate::{Error, Result};
-use std::collections::HashMap;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Held out of train where there is no dev set: this share of the pairs, at most this many.
 const HELD_OUT: (f64, usize) = (0.05, 2_000);
 
 /// Pairs of sentences as read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Text {
     /// Name of the split.
     pub name: String,
@@ -27,114 +30,138 @@ pub struct Text {
     pub notices: Vec<String>,
 }
 
-/// A corpus in memory, ready for a tokenizer.
+/// A corpus ready for a tokenizer.
 #[derive(Debug, Clone)]
 pub struct Data {
-    /// Train, without pairs that have an empty side.
-    pub train: Text,
-    /// Dev, likewise; given or held out of train.
-    pub dev: Text,
-    /// Test sets, all lines: they are scored as they are.
-    pub tests: Vec<Text>,
-    /// What was kept of train and dev, in this order. Encoding adds to them.
-    pub reports: [Report; 2],
-    /// What the user should know about the files, a line each.
-    pub notices: Vec<String>,
-    /// Sentences of dev or test that are also in train, where there are any.
+    /// Train, without pairs that are dropped for what they are as text; on disk.
+    pub train: Spool,
+    /// What was kept of each part of train, in their order. Encoding adds to them.
+    pub reports: Vec<Report>,
+    /// The other splits.
+    pub rest: Rest,
+    /// Name and SHA-256 of every file, in the order train, dev, tests.
+    pub hashes: Vec<(String, String)>,
+    /// Pairs of dev or test that are also in train, where there are any.
     pub overlaps: Vec<Overlap>,
 }
 
+/// What is not learnt from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rest {
+    /// Dev, without pairs that have an empty side; given or held out of train.
+    pub dev: Text,
+    /// What was kept of it.
+    pub report: Report,
+    /// Whether dev was held out of train.
+    pub is_held_out: bool,
+    /// Test sets, all lines: they are scored as they are.
+    pub tests: Vec<Text>,
+    /// Name and SHA-256 of their files.
+    hashes: Vec<(String, String)>,
+}
+
 impl Data {
-    /// Reads all of `corpus`. A missing dev set is held out of train by `seed`.
-    pub fn load(corpus: &Corpus, seed: u64) -> Result<Data> {
-        let mut train = corpus.train.read()?;
-        let mut train_report = train.drop_empty()?;
-        let tests: Vec<Text> = corpus.tests.iter().map(Split::read).collect::<Result<_>>()?;
-        let (dev, dev_report) = match &corpus.dev {
-            Some(split) => {
-                let mut dev = split.read()?;
+    /// Reads all of `corpora`; train goes to a file at `path`. A missing dev set is held out of the first train by
+    /// `seed`.
+    pub fn load(corpora: &Corpora, filters: &Filters, seed: u64, path: &Path) -> Result<Data> {
+        let hold_out = corpora.first.dev.is_none();
+        let Intake { spool: mut train, mut reports, seen, sources } =
+            intake(&corpora.parts, filters, hold_out, path)?;
+        let held = match hold_out {
+            true => {
+                let dev = hold_out_of(&mut train, &sources, &corpora.parts[0].name, seed)?;
+                reports[0].hand_over(dev.len());
+                Some(dev)
+            }
+            false => None,
+        };
+        let mut rest = Rest::read(corpora, held)?;
+        let of_train: Vec<String> = seen.iter().flat_map(|seen: &Seen| seen.notices.clone()).collect();
+        rest.dev.notices.splice(0..0, of_train);
+        let others: Vec<&Text> = [&rest.dev].into_iter().chain(&rest.tests).collect();
+        let overlaps = Overlap::of(&train, &others)?.into_iter().filter(|o| !o.is_empty()).collect();
+        let hashes = seen.into_iter().flat_map(|seen| seen.hashes).chain(rest.hashes.clone()).collect();
+        Ok(Data { train, reports, rest, hashes, overlaps })
+    }
+}
+
+impl Rest {
+    /// Reads dev, unless it was `held` out of train, and the tests.
+    pub fn read(corpora: &Corpora, held: Option<Text>) -> Result<Rest> {
+        let (mut hashes, is_held_out) = (vec![], held.is_some());
+        let (dev, report) = match (&corpora.first.dev, held) {
+            (_, Some(dev)) => {
+                let report = Report::new(&dev.name, dev.len());
+                (dev, report)
+            }
+            (Some(split), None) => {
+                let mut dev = split.read(&mut hashes)?;
                 let report = dev.drop_empty()?;
                 (dev, report)
             }
-            None => {
-                let dev = train.hold_out(seed)?;
-                let report = Report::new(&dev.name, dev.len());
-                train_report.hand_over(dev.len());
-                (dev, report)
-            }
+            (None, None) => return Err(Error::Data("no dev set".into())),
         };
-        let others = || [&dev].into_iter().chain(&tests);
-        let overlaps = others().map(|other| Overlap::of(&train, other)).filter(|o| !o.is_empty()).collect();
-        let notices = [&train].into_iter().chain(others()).flat_map(|text| text.notices.clone()).collect();
-        Ok(Data { train, dev, tests, reports: [train_report, dev_report], notices, overlaps })
+        let tests = corpora.first.tests.iter().map(|split| split.read(&mut hashes)).collect::<Result<_>>()?;
+        Ok(Rest { dev, report, is_held_out, tests, hashes })
+    }
+
+    /// What the user should know about the files, a line each.
+    pub fn notices(&self) -> impl Iterator<Item = &String> {
+        [&self.dev].into_iter().chain(&self.tests).flat_map(|text| &text.notices)
     }
 }
 
 impl Split {
-    /// Reads both sides. An error if they differ in their number of lines or have none.
-    pub fn read(&self) -> Result<Text> {
+    /// Reads all of it, and adds its files to `hashes`. An error if its sides differ in their number of lines or have
+    /// none.
+    pub fn read(&self, hashes: &mut Vec<(String, String)>) -> Result<Text> {
         let mut text = Text { name: self.name.clone(), ..Text::default() };
-        match &self.files {
-            Files::Two { src, tgt } => {
-                text.src = side(src, &mut text.notices)?;
-                text.tgt = side(tgt, &mut text.notices)?;
-                if text.src.len() != text.tgt.len() {
-                    return Err(Error::Data(format!(
-                        "{} has {} lines, but {} has {}: line N of one must translate line N of the other; \
-                         find where they part and add or remove lines (only a line feed ends a line)",
-                        src.display(),
-                        text.src.len(),
-                        tgt.display(),
-                        text.tgt.len()
-                    )));
-                }
-                if text.is_empty() {
-                    return Err(Error::Data(format!(
-                        "{} and {} have no lines",
-                        src.display(),
-                        tgt.display()
-                    )));
-                }
-            }
-            Files::Table { path, src, tgt, header } => {
-                for line in side(path, &mut text.notices)?.into_iter().skip(usize::from(*header)) {
-                    let mut fields = line.split('\t');
-                    let (first, second) = (*src.min(tgt), *src.max(tgt));
-                    let a = fields.nth(first).unwrap_or_default().to_string();
-                    let b = fields.nth(second - first - 1).unwrap_or_default().to_string();
-                    let (a, b) = if src < tgt { (a, b) } else { (b, a) };
-                    text.src.push(a);
-                    text.tgt.push(b);
-                }
-                if text.is_empty() {
-                    return Err(Error::Data(format!("{} has no lines of text", path.display())));
-                }
-            }
+        let mut rows = self.rows()?;
+        while let Some(row) = rows.next_row()? {
+            text.src.push(row.src);
+            text.tgt.push(row.tgt);
         }
+        let seen = rows.finish();
+        text.notices = seen.notices;
+        hashes.extend(seen.hashes);
         Ok(text)
     }
 }
 
-/// All lines of the file at `path`; damaged ones are noted.
-fn side(path: &Path, notices: &mut Vec<String>) -> Result<Vec<String>> {
-    let mut damaged = vec![];
-    let mut texts = vec![];
-    for line in Lines::open(path)? {
-        let line = line?;
-        if line.damaged {
-            damaged.push(line.number);
-        }
-        texts.push(line.text);
+/// Takes pairs for a dev set out of `train`, of the first of its parts, `name`, whose `sources` are given as hashes:
+/// 5 %, at most 2,000, at least one. Sentences that occur once are taken first, so that other translations of a
+/// source do not stay in train.
+fn hold_out_of(train: &mut Spool, sources: &[u64], name: &str, seed: u64) -> Result<Text> {
+    let n = sources.len();
+    if n < 2 {
+        return Err(Error::Data(format!(
+            "{name} has {n} pair, too few to hold some out for validation; add a dev set (dev.XX and dev.YY)"
+        )));
     }
-    if let Some(first) = damaged.first() {
-        notices.push(format!(
-            "{}: {} of {} lines are not UTF-8 (the first is line {first}); the bad bytes became U+FFFD",
-            path.display(),
-            damaged.len(),
-            texts.len()
-        ));
-    }
-    Ok(texts)
+    let (share, most) = HELD_OUT;
+    let size = ((n as f64 * share) as usize).clamp(1, most);
+    let held = train.take(held_out(sources, size, seed))?;
+    let (src, tgt) = held.into_iter().unzip();
+    let notice = format!("no dev set: {size} of {n} pairs of train are held out (seed {seed})");
+    Ok(Text { name: "dev (held out of train)".into(), src, tgt, notices: vec![notice] })
+}
+
+/// Positions of `size` of the `sources`, in order.
+fn held_out(sources: &[u64], size: usize, seed: u64) -> Vec<u32> {
+    let mut sorted = sources.to_vec();
+    sorted.sort_unstable();
+    let is_alone = |&&position: &&u32| {
+        let source = sources[position as usize];
+        let first = sorted.partition_point(|&other| other < source);
+        sorted.get(first + 1) != Some(&source)
+    };
+    let mut order: Vec<u32> = (0..sources.len() as u32).collect();
+    Rng::new(seed, "hold-out").shuffle(&mut order);
+    let alone = order.iter().filter(is_alone);
+    let others = order.iter().filter(|position| !is_alone(position));
+    let mut held: Vec<u32> = alone.chain(others).take(size).copied().collect();
+    held.sort_unstable();
+    held
 }
 
 impl Text {
@@ -148,38 +175,6 @@ impl Text {
         self.src.is_empty()
     }
 
-    /// Takes pairs for a dev set out of this text: 5 %, at most 2,000, at least one. Sentences that occur
-    /// once are taken first, so that other translations of a source do not stay in train.
-    pub fn hold_out(&mut self, seed: u64) -> Result<Text> {
-        if self.len() < 2 {
-            return Err(Error::Data(format!(
-                "{} has {} pair, too few to hold some out for validation; add a dev set (dev.XX and dev.YY)",
-                self.name,
-                self.len()
-            )));
-        }
-        let (share, most) = HELD_OUT;
-        let size = ((self.len() as f64 * share) as usize).clamp(1, most);
-        let mut seen: HashMap<String, u32> = HashMap::new();
-        let keys: Vec<String> = self.src.iter().map(|src| super::filter::folded(src)).collect();
-        keys.iter().for_each(|key| *seen.entry(key.clone()).or_default() += 1);
-        let mut order: Vec<usize> = (0..self.len()).collect();
-        Rng::new(seed, "hold-out").shuffle(&mut order);
-        order.sort_by_key(|&i| seen[&keys[i]] > 1);
-        let mut held = vec![false; self.len()];
-        order.into_iter().take(size).for_each(|i| held[i] = true);
-        let dev = Text {
-            name: "dev (held out of train)".into(),
-            src: take(&mut self.src, &held),
-            tgt: take(&mut self.tgt, &held),
-            notices: vec![format!(
-                "no dev set: {size} of {} pairs of train are held out (seed {seed})",
-                held.len()
-            )],
-        };
-        Ok(dev)
-    }
-
     /// Keeps the pairs for which `keep` is true.
     pub(super) fn retain(&mut self, keep: &[bool]) {
         for side in [&mut self.src, &mut self.tgt] {
@@ -189,10 +184,17 @@ impl Text {
     }
 }
 
-/// Moves the items whose flag is set out of `items`, keeping the order of both.
-fn take(items: &mut Vec<String>, flags: &[bool]) -> Vec<String> {
-    let (taken, kept): (Vec<_>, Vec<_>) =
-        std::mem::take(items).into_iter().zip(flags).partition(|(_, flag)| **flag);
-    *items = kept.into_iter().map(|(item, _)| item).collect();
-    taken.into_iter().map(|(item, _)| item).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sentences with several translations stay in train, where they belong together.
+    #[test]
+    fn held_out_sources_are_those_that_occur_once() {
+        let mut sources: Vec<u64> = (0..60).map(|i| i / 2).collect();
+        (sources[58], sources[59]) = (1000, 1001);
+        let held = held_out(&sources, 3, 3);
+        assert_eq!(held.len(), 3);
+        assert_eq!(held.iter().filter(|&&position| position >= 58).count(), 2);
+    }
 }

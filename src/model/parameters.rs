@@ -129,6 +129,12 @@ pub fn as_weights(variables: &BTreeMap<String, Var>) -> Weights {
 /// Compares `weights` with what a model of this shape needs. All missing, mis-shaped and unexpected tensors are named
 /// in one error, so that nothing is left at its initial value and nothing is ignored in silence.
 pub fn check(config: &Config, weights: &Weights) -> Result<()> {
+    let problems = problems(config, weights);
+    if problems.is_empty() { Ok(()) } else { Err(Error::Config(problems.join("; "))) }
+}
+
+/// What [`check`] finds, one by one.
+pub fn problems(config: &Config, weights: &Weights) -> Vec<String> {
     let mut problems = Vec::new();
     let expected = parameters(config);
     for Parameter { name, shape, .. } in &expected {
@@ -153,7 +159,7 @@ pub fn check(config: &Config, weights: &Weights) -> Result<()> {
             problems.push(format!("{name} {:?} is not part of such a model", found.dims()));
         }
     }
-    if problems.is_empty() { Ok(()) } else { Err(Error::Config(problems.join("; "))) }
+    problems
 }
 
 #[cfg(test)]

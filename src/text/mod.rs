@@ -9,6 +9,7 @@
 
 mod bpe;
 mod rules;
+mod sample;
 mod train;
 
 use crate::config::SpecialIds;
@@ -18,6 +19,7 @@ use sha2::{Digest, Sha256};
 use std::path::Path;
 
 pub use rules::{clean, is_blank};
+pub use sample::Sampler;
 pub use train::Kind;
 
 /// The special tokens in the order of their ids in a tokenizer that [`Tokenizer::train`] made.

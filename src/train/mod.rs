@@ -9,7 +9,7 @@ pub mod settings;
 pub mod validate;
 
 use crate::checkpoint::{Checkpoint, Generation, TxInfo, config_json};
-use crate::data::{Batch, batches};
+use crate::data::Batch;
 use crate::error::{Error, Result};
 use crate::model::{Pass, Transformer, parameters};
 use crate::rng::hash;
@@ -138,12 +138,10 @@ pub fn train(
     let mut log = Log::open(RunDir::log_path(out), progress.step)?;
     let writer = ModelWriter { prepared, config: &config, out };
 
-    let lengths = prepared.train.lengths();
-    let epoch_batches = |epoch: u64| batches(&lengths, settings.batch_tokens, settings.seed, epoch as usize);
-    let mut order = epoch_batches(progress.epoch);
+    let mut epoch = prepared.epoch(progress.epoch)?;
     observe(Event::Begin {
         progress: &progress,
-        batches_per_epoch: order.len(),
+        batches_per_epoch: epoch.len(),
         parameters: variables.values().map(|var| var.elem_count()).sum(),
     });
     let (mut tokens, mut seconds, mut skipped_in_a_row) = (0, 0.0, 0);
@@ -157,13 +155,13 @@ pub fn train(
         if settings.patience > 0 && progress.without_improvement >= settings.patience {
             break Ending::Patience;
         }
-        if progress.batch == order.len() {
+        if progress.batch == epoch.len() {
             (progress.epoch, progress.batch) = (progress.epoch + 1, 0);
-            order = epoch_batches(progress.epoch);
+            epoch = prepared.epoch(progress.epoch)?;
         }
         let start = Instant::now();
         let step = progress.step + 1;
-        let shards = prepared.train.shards(&order[progress.batch], workers.shards(), config.special.bos);
+        let shards = epoch.shards(progress.batch, workers.shards(), config.special.bos);
         let tgt_tokens: usize = shards.iter().map(Batch::tgt_tokens).sum();
         let gradient = workers.sum(&|index| {
             let mut pass = Pass::training(hash(hash(settings.seed, step), index as u64));

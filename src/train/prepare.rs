@@ -2,20 +2,20 @@
 
 use super::run_dir::{Origin, RunDir};
 use super::settings::{Given, Settings};
-use crate::data::{Corpus, Data, Pairs, Report, Text};
+use crate::data::{Cache, Corpora, Data, Epoch, Meta, Pairs, Report, Rest, Source, Spool, Text, TrainSet};
 use crate::error::{Error, Result};
-use crate::text::{Kind, Tokenizer};
+use crate::text::{Kind, Sampler, Tokenizer};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// Lines that a tokenizer is learnt from at most, on each side.
-const TOKENIZER_LINES: usize = 1_000_000;
+/// Pairs that a tokenizer is learnt from at most.
+const TOKENIZER_PAIRS: usize = 1_000_000;
 
 /// What the user asked for.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Folder of parallel text.
-    pub data: PathBuf,
+    /// Folders of parallel text.
+    pub data: Vec<Source>,
     /// Model directory to write.
     pub out: PathBuf,
     /// Source language.
@@ -36,7 +36,7 @@ pub struct Prepared {
     /// The run's tokenizer.
     pub tokenizer: Tokenizer,
     /// Training pairs.
-    pub train: Pairs,
+    pub train: TrainSet,
     /// Dev pairs that are short enough, for the loss.
     pub dev: Pairs,
     /// All of dev, for BLEU.
@@ -49,8 +49,16 @@ pub struct Prepared {
     _lock: std::fs::File,
 }
 
+impl Prepared {
+    /// The batches of an epoch, from 0.
+    pub fn epoch(&self, epoch: u64) -> Result<Epoch> {
+        let settings = &self.origin.settings;
+        self.train.epoch(epoch, settings.batch_tokens, settings.seed)
+    }
+}
+
 /// Reads the corpus, learns or opens the tokenizer and settles the settings; begins the run's folder, or checks that
-/// corpus, tokenizer and settings are those of the run that goes on.
+/// corpus, tokenizer and settings are those of the run that goes on. What fails leaves nothing behind.
 pub fn prepare(request: &Request, tell: &mut dyn FnMut(String)) -> Result<Prepared> {
     let run = RunDir::new(&request.out);
     let saved = saved_origin(&run, request)?;
@@ -58,48 +66,150 @@ pub fn prepare(request: &Request, tell: &mut dyn FnMut(String)) -> Result<Prepar
         Some(saved) => (Some(saved.src_lang.as_str()), Some(saved.tgt_lang.as_str())),
         None => (request.from.as_deref(), request.to.as_deref()),
     };
-    let corpus = Corpus::find(&request.data, from, to)?;
-    corpus.notices.iter().for_each(|notice| tell(notice.clone()));
-    // The seed decides what is held out, so it is needed before the other settings.
-    let seed = match &saved {
-        Some(saved) => saved.settings.seed,
-        None => Settings::resolve(&request.given, 0)?.seed,
-    };
-    let mut data = Data::load(&corpus, seed)?;
-    data.notices.iter().for_each(|notice| tell(notice.clone()));
-    data.overlaps.iter().for_each(|overlap| tell(overlap.to_string()));
-    let settings = settle(request, saved.as_ref(), data.train.len(), tell)?;
-    settings.check()?;
-    let tokenizer = match (&saved, &request.tokenizer_file) {
-        (Some(_), _) => run.tokenizer()?,
-        (None, Some(file)) => Tokenizer::open(file)?,
-        (None, None) => learn_tokenizer(&settings, &data.train, tell)?,
-    };
-    let settings = Settings { vocab_size: tokenizer.vocab_size(), ..settings };
-    settings.config(tokenizer.vocab_size(), tokenizer.special_ids()).check()?;
-    let [mut train_report, mut dev_report] = data.reports.clone();
-    let encode = |text: &Text, report: &mut Report| {
-        Pairs::encode(&tokenizer, &tokenizer, text, settings.max_positions, report)
-    };
-    let train = encode(&data.train, &mut train_report)?;
-    let dev = encode(&data.dev, &mut dev_report)?;
-    tell(train_report.to_string());
-    tell(dev_report.to_string());
-    let origin = Origin {
-        data_sha256: hash(&corpus.hashes()?),
-        tokenizer_sha256: tokenizer.hash(),
-        src_lang: corpus.from.clone(),
-        tgt_lang: corpus.to.clone(),
-        version: env!("CARGO_PKG_VERSION").to_string(),
-        settings,
-    };
+    let corpora = Corpora::find(&request.data, from, to)?;
+    corpora.notices.iter().for_each(|notice| tell(notice.clone()));
+    let is_there = request.out.exists();
     let lock = run.lock()?;
-    match &saved {
-        Some(saved) => check_same_run(&request.out, saved, &origin)?,
-        None => run.create(&origin, &tokenizer)?,
+    let job = Job { request, run: &run, saved: saved.as_ref(), corpora: &corpora };
+    let prepared = job.prepare(lock, tell);
+    if prepared.is_err() && saved.is_none() {
+        // The first error is the one to report; the next run takes no offence at what is left.
+        let _ = std::fs::remove_dir_all(run.path());
+        if !is_there {
+            let _ = std::fs::remove_dir(&request.out);
+        }
     }
-    data.train = Text::default();
-    Ok(Prepared { tokenizer, train, dev, dev_text: data.dev, tests: data.tests, origin, _lock: lock })
+    prepared
+}
+
+/// One preparation.
+struct Job<'a> {
+    request: &'a Request,
+    run: &'a RunDir,
+    saved: Option<&'a Origin>,
+    corpora: &'a Corpora,
+}
+
+impl Job<'_> {
+    fn prepare(&self, lock: std::fs::File, tell: &mut dyn FnMut(String)) -> Result<Prepared> {
+        if let Some(saved) = self.saved
+            && !self.corpora.has_stdin()
+        {
+            check_same_text(&self.request.out, saved, &self.hash(&self.corpora.hashes()?))?;
+            let settings = settle(self.request, Some(saved), 0, tell)?;
+            let tokenizer = self.run.tokenizer()?;
+            let key = key(&saved.data_sha256, &tokenizer, &settings);
+            // A damaged cache is as good as none.
+            if let Some(meta) = self.cache().meta(&key)
+                && let Ok(train) = self.cache().open(&meta, &tokenizer)
+            {
+                let rest = Rest::read(self.corpora, meta.held_out.clone())?;
+                tell("train is read from the cache of the run".into());
+                let data_sha256 = saved.data_sha256.clone();
+                return self
+                    .finish(Encoded { settings, tokenizer, data_sha256, train, meta, rest, lock }, tell);
+            }
+        }
+        self.encode(lock, tell)
+    }
+
+    /// Reads and encodes all text.
+    fn encode(&self, lock: std::fs::File, tell: &mut dyn FnMut(String)) -> Result<Prepared> {
+        // Seed and filters are needed before the size of the corpus is known.
+        let early = match self.saved {
+            Some(saved) => saved.settings.clone(),
+            None => Settings::resolve(&self.request.given, 0)?,
+        };
+        let data = Data::load(self.corpora, &early.filters(), early.seed, &self.cache().begin()?)?;
+        data.rest.notices().for_each(|notice| tell(notice.clone()));
+        data.overlaps.iter().for_each(|overlap| tell(overlap.to_string()));
+        let data_sha256 = self.hash(&data.hashes);
+        if let Some(saved) = self.saved {
+            check_same_text(&self.request.out, saved, &data_sha256)?;
+        }
+        let settings = settle(self.request, self.saved, data.train.len(), tell)?;
+        settings.check()?;
+        let tokenizer = match (self.saved, &self.request.tokenizer_file) {
+            (Some(_), _) => self.run.tokenizer()?,
+            (None, Some(file)) => Tokenizer::open(file)?,
+            (None, None) => learn_tokenizer(&settings, &data.train, tell)?,
+        };
+        let settings = Settings { vocab_size: tokenizer.vocab_size(), ..settings };
+        settings.config(tokenizer.vocab_size(), tokenizer.special_ids()).check()?;
+        let (key, rest) = (key(&data_sha256, &tokenizer, &settings), data.rest.clone());
+        let sampled = settings.sample_tokens > 0.0;
+        let (meta, train) = self.cache().encode(data, &tokenizer, &settings.filters(), sampled, key)?;
+        self.finish(Encoded { settings, tokenizer, data_sha256, train, meta, rest, lock }, tell)
+    }
+
+    /// The reports, the origin and the folder of the run.
+    fn finish(&self, encoded: Encoded, tell: &mut dyn FnMut(String)) -> Result<Prepared> {
+        let Encoded { settings, tokenizer, data_sha256, train, meta, rest, lock } = encoded;
+        let Rest { dev: dev_text, mut report, tests, .. } = rest;
+        let dev = Pairs::encode(&tokenizer, &dev_text, settings.max_positions, &mut report)?;
+        meta.reports.iter().map(Report::to_string).for_each(&mut *tell);
+        tell(report.to_string());
+        let sampler = match settings.sample_tokens {
+            0.0 => None,
+            dropout => Some(Sampler::new(&tokenizer, dropout)?),
+        };
+        let weights = self.corpora.parts.iter().map(|part| part.weight);
+        let parts: Vec<(usize, f64)> = meta.parts.iter().copied().zip(weights).collect();
+        let train = train.with_weights(parts).with_sampler(sampler, settings.max_positions);
+        let origin = Origin {
+            data_sha256,
+            tokenizer_sha256: tokenizer.hash(),
+            src_lang: self.corpora.first.from.clone(),
+            tgt_lang: self.corpora.first.to.clone(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            settings,
+        };
+        match self.saved {
+            Some(saved) => check_same_tokenizer(&self.request.out, saved, &origin)?,
+            None => self.run.create(&origin, &tokenizer)?,
+        }
+        Ok(Prepared { tokenizer, train, dev, dev_text, tests, origin, _lock: lock })
+    }
+
+    fn cache(&self) -> Cache {
+        Cache::new(self.run.path().join("cache"))
+    }
+
+    /// One hash of the hashes of all files, and of the weights where there are any.
+    fn hash(&self, files: &[(String, String)]) -> String {
+        let mut sha = Sha256::new();
+        for (name, hash) in files {
+            sha.update(format!("{name} {hash}\n"));
+        }
+        for (index, part) in self.corpora.parts.iter().enumerate().filter(|(_, part)| part.weight != 1.0) {
+            sha.update(format!("weight {index} {}\n", part.weight));
+        }
+        format!("{:x}", sha.finalize())
+    }
+}
+
+/// What is there once train is encoded.
+struct Encoded {
+    settings: Settings,
+    tokenizer: Tokenizer,
+    data_sha256: String,
+    train: TrainSet,
+    meta: Meta,
+    rest: Rest,
+    lock: std::fs::File,
+}
+
+/// What a cache is made of.
+fn key(data_sha256: &str, tokenizer: &Tokenizer, settings: &Settings) -> String {
+    let made_of = serde_json::json!({
+        "format": 1,
+        "data": data_sha256,
+        "tokenizer": tokenizer.hash(),
+        "seed": settings.seed,
+        "filters": settings.filters(),
+        "text": settings.sample_tokens > 0.0,
+    });
+    format!("{:x}", Sha256::digest(made_of.to_string()))
 }
 
 /// The origin of the run to go on with; none for a new run, which needs a folder that holds nothing.
@@ -127,7 +237,18 @@ fn is_occupied(path: &Path) -> Result<bool> {
     if !path.is_dir() {
         return Ok(true);
     }
-    Ok(std::fs::read_dir(path).map_err(|error| Error::io(path, error))?.next().is_some())
+    // A preparation that was killed leaves a lock and half a cache.
+    let is_left_over = |name: &std::ffi::OsString| {
+        let only_these = |inside: Vec<_>| inside.iter().all(|name| name == "lock" || name == "cache");
+        name == "train" && entries(&path.join(name)).is_ok_and(only_these)
+    };
+    Ok(!entries(path)?.iter().all(is_left_over))
+}
+
+/// Names of what is in a folder.
+fn entries(path: &Path) -> Result<Vec<std::ffi::OsString>> {
+    let entries = std::fs::read_dir(path).map_err(|error| Error::io(path, error))?;
+    entries.map(|entry| Ok(entry.map_err(|error| Error::io(path, error))?.file_name())).collect()
 }
 
 /// The settings of a new run, or those of the saved one with what may change.
@@ -173,12 +294,19 @@ fn settle(
 }
 
 /// One tokenizer for both languages, learnt from the training text.
-fn learn_tokenizer(settings: &Settings, train: &Text, tell: &mut dyn FnMut(String)) -> Result<Tokenizer> {
+fn learn_tokenizer(settings: &Settings, train: &Spool, tell: &mut dyn FnMut(String)) -> Result<Tokenizer> {
     let kind = settings.tokenizer.unwrap_or(Kind::Bpe);
-    // Every n-th line of a large corpus.
-    let every = train.len().div_ceil(TOKENIZER_LINES).max(1);
-    let lines: Vec<&str> =
-        train.src.iter().step_by(every).chain(train.tgt.iter().step_by(every)).map(String::as_str).collect();
+    let (src, tgt): (Vec<String>, Vec<String>) =
+        train.sample(TOKENIZER_PAIRS, settings.seed)?.into_iter().unzip();
+    if src.len() < train.len() {
+        tell(format!(
+            "the tokenizer is learnt from a sample of {} of the {} pairs (seed {})",
+            src.len(),
+            train.len(),
+            settings.seed
+        ));
+    }
+    let lines: Vec<&str> = src.iter().chain(&tgt).map(String::as_str).collect();
     let tokenizer = Tokenizer::train(kind, &lines, settings.vocab_size, settings.lowercase)?;
     let (found, asked) = (tokenizer.vocab_size(), settings.vocab_size);
     let name = serde_json::json!(kind);
@@ -192,30 +320,28 @@ fn learn_tokenizer(settings: &Settings, train: &Text, tell: &mut dyn FnMut(Strin
     Ok(tokenizer)
 }
 
-/// One hash of the hashes of all files.
-fn hash(files: &[(String, String)]) -> String {
-    let mut sha = Sha256::new();
-    for (name, hash) in files {
-        sha.update(format!("{name} {hash}\n"));
+/// A run goes on with the text that it was started with.
+fn check_same_text(out: &Path, saved: &Origin, now: &str) -> Result<()> {
+    if saved.data_sha256 == now {
+        return Ok(());
     }
-    format!("{:x}", sha.finalize())
+    Err(Error::Config(format!(
+        "--resume: the text has changed since the run in {} was started (SHA-256 of files and weights {} then, {now} \
+         now): put it back, or start a new run",
+        out.display(),
+        saved.data_sha256
+    )))
 }
 
-/// A run goes on with the text and the tokenizer that it was started with.
-fn check_same_run(out: &Path, saved: &Origin, now: &Origin) -> Result<()> {
-    let out = out.display();
-    if saved.data_sha256 != now.data_sha256 {
-        return Err(Error::Config(format!(
-            "--resume: the text has changed since the run in {out} was started (SHA-256 {} then, {} now): put it back, or start \
-             a new run",
-            saved.data_sha256, now.data_sha256
-        )));
+/// A run goes on with the tokenizer that it was started with.
+fn check_same_tokenizer(out: &Path, saved: &Origin, now: &Origin) -> Result<()> {
+    if saved.tokenizer_sha256 == now.tokenizer_sha256 {
+        return Ok(());
     }
-    if saved.tokenizer_sha256 != now.tokenizer_sha256 {
-        return Err(Error::Config(format!(
-            "--resume: the tokenizer in {out} is not that of the run (SHA-256 {}, expected {})",
-            now.tokenizer_sha256, saved.tokenizer_sha256
-        )));
-    }
-    Ok(())
+    Err(Error::Config(format!(
+        "--resume: the tokenizer in {} is not that of the run (SHA-256 {}, expected {})",
+        out.display(),
+        now.tokenizer_sha256,
+        saved.tokenizer_sha256
+    )))
 }

@@ -85,6 +85,11 @@ impl RunDir {
         RunDir { path: out.join("train") }
     }
 
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// One JSON object a step.
     pub fn log_path(out: &Path) -> PathBuf {
         out.join("train.jsonl")

@@ -2,6 +2,7 @@
 //! run must have the same ones, but for those that only say when to stop, look or save.
 
 use crate::config::{Activation, Config, Dropouts, Positions, Preset, SpecialIds, Stack, Tie};
+use crate::data::Filters;
 use crate::error::{Error, Result};
 use crate::ops::Compute;
 use crate::text;
@@ -93,6 +94,18 @@ pub struct Settings {
     /// How the weights of the model directory are stored.
     #[serde(default)]
     pub dtype: Stored,
+    /// Probability that a merge of byte pair encoding is left out in training; 0 = never.
+    #[serde(default)]
+    pub sample_tokens: f64,
+    /// Most pieces of the longer side of a training pair for each of the shorter one.
+    #[serde(default)]
+    pub max_ratio: Option<f64>,
+    /// Whether a training pair that was read before is left out.
+    #[serde(default)]
+    pub drop_duplicates: bool,
+    /// Whether a training pair with identical sides is left out.
+    #[serde(default)]
+    pub drop_identical: bool,
 }
 
 /// Settings that may differ on resume: they decide when to stop, look and save, how to store, and how exactly to multiply,
@@ -169,6 +182,10 @@ impl Settings {
             patience: 5,
             compute: Compute::F32,
             dtype: Stored::F32,
+            sample_tokens: 0.0,
+            max_ratio: None,
+            drop_duplicates: false,
+            drop_identical: false,
         };
         settings.lr = settings.paper_lr();
         settings
@@ -202,6 +219,16 @@ impl Settings {
         }
     }
 
+    /// Which training pairs are left out.
+    pub fn filters(&self) -> Filters {
+        Filters {
+            drop_duplicates: self.drop_duplicates,
+            drop_identical: self.drop_identical,
+            max_len: self.max_positions,
+            max_ratio: self.max_ratio,
+        }
+    }
+
     /// Refuses values that cannot train.
     pub fn check(&self) -> Result<()> {
         let mut problems = Vec::new();
@@ -214,6 +241,12 @@ impl Settings {
         }
         if !(self.clip_norm.is_finite() && self.clip_norm >= 0.0) {
             problems.push(format!("clip norm is {}: it must be 0 (off) or above", self.clip_norm));
+        }
+        if !(0.0..1.0).contains(&self.sample_tokens) {
+            problems.push(format!("sample tokens is {}: it must be from 0 to below 1", self.sample_tokens));
+        }
+        if let Some(ratio) = self.max_ratio.filter(|&ratio| !(ratio.is_finite() && ratio >= 1.0)) {
+            problems.push(format!("the largest length ratio is {ratio}: it must be at least 1"));
         }
         for (name, value) in [
             ("batch tokens", self.batch_tokens as u64),

@@ -107,7 +107,7 @@ pub fn validate(
 fn dev_loss(model: &Transformer, prepared: &Prepared) -> Result<(f64, f64)> {
     let settings = &prepared.origin.settings;
     let (mut loss, mut nll, mut tokens) = (0.0, 0.0, 0);
-    for indices in crate::data::batches(&prepared.dev.lengths(), BATCH_TOKENS, 0, 0) {
+    for indices in crate::data::batches(prepared.dev.lengths(), BATCH_TOKENS, 0, 0) {
         let batch = prepared.dev.batch(&indices, model.config().special.bos);
         let sums = batch_loss(model, &batch, settings.label_smoothing, &mut Pass::inference())?;
         loss += f64::from(sums.loss.to_scalar::<f32>()?);

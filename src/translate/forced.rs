@@ -68,7 +68,7 @@ impl Translator {
             }
             likely.push(sides.map(|(_, ids)| Forced { ids, token_log_probs: Vec::new(), log_prob: 0.0 }));
         }
-        let plan = batches(&encoded.lengths(), BATCH_TOKENS, 0, 0);
+        let plan = batches(encoded.lengths(), BATCH_TOKENS, 0, 0);
         let bos = self.model().config().special.bos;
         let found: Vec<Vec<Vec<f32>>> = plan
             .par_iter()

@@ -1,11 +1,14 @@
 //! The flags. What they mean together is worked out by the commands.
 
+mod corpus;
 mod scoring;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use corpus::{CorpusArgs, DoctorArgs, DoctorFormat};
 pub use scoring::{EvaluateArgs, Measure, ScoreArgs, ScoreFormat, Scoring};
 use std::path::PathBuf;
 use tx::config::{Activation, Positions, Preset, Tie};
+use tx::data::Source;
 use tx::search::LengthPenalty;
 use tx::train::settings::Stored;
 
@@ -32,6 +35,7 @@ pub enum Command {
     InspectAttention(InspectArgs),
     Score(ScoreArgs),
     Evaluate(EvaluateArgs),
+    Doctor(DoctorArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell to write it for.
@@ -204,15 +208,20 @@ pub enum InspectFormat {
 #[command(allow_negative_numbers = true)]
 pub struct TrainArgs {
     /// Folder with `train.XX` and `train.YY` (also .gz, .zst, or train.tsv), and, if there are any, `dev.*` (or `valid.*`, `val.*`) and
-    /// `test.*`.
-    #[arg(value_name = "DATA")]
-    pub data: PathBuf,
+    /// `test.*`; or `-`: pairs from standard input, two columns divided by a tab. Further folders add to train: `DIR=0.5` is seen half
+    /// as often, each of its pairs once in two epochs; direction, dev and test are those of the first.
+    #[arg(value_name = "DATA[=WEIGHT]", required = true)]
+    pub data: Vec<Source>,
     /// Model directory to write.
     #[arg(long, value_name = "DIR", default_value = "tx-model")]
     pub out: PathBuf,
     /// Go on with the run in the model directory.
     #[arg(long)]
     pub resume: bool,
+    /// Print what would be trained and what it would take, without training: corpus and model as they come out, batches, memory, and
+    /// the time by a few measured steps. Nothing is left on disk.
+    #[arg(long, conflicts_with = "resume")]
+    pub dry_run: bool,
     /// A file of flags, one a line; those on the command line win.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -224,26 +233,6 @@ pub struct TrainArgs {
     pub optim: OptimArgs,
     #[command(flatten)]
     pub machine: Machine,
-}
-
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Text")]
-pub struct CorpusArgs {
-    /// Source language, as in the file names [default: en if it is there, else the first in the alphabet].
-    #[arg(long, value_name = "LANG")]
-    pub from: Option<String>,
-    /// Target language, as in the file names.
-    #[arg(long, value_name = "LANG")]
-    pub to: Option<String>,
-    /// `bpe` (subwords with bytes as the last resort), `word`, `char`, or a tokenizer.json [default: bpe].
-    #[arg(long, value_name = "KIND|FILE")]
-    pub tokenizer: Option<String>,
-    /// Pieces of the vocabulary [default: by corpus size].
-    #[arg(long, value_name = "N")]
-    pub vocab_size: Option<usize>,
-    /// Lower-case all text.
-    #[arg(long)]
-    pub lowercase: bool,
 }
 
 #[derive(Debug, Args)]

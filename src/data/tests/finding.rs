@@ -110,19 +110,19 @@ fn missing_files_are_named() {
 
 #[test]
 fn a_table_has_both_sides() {
-    let read = |content: &str, from, to| {
+    let columns = |content: &str, from, to| {
         let dir = folder(&[("train.tsv", content)]);
         let corpus = Corpus::find(dir.path(), from, to).unwrap();
-        let text = corpus.train.read().unwrap();
+        let text = read(&corpus.train).unwrap();
         (format!("{}-{}", corpus.from, corpus.to), text.src.join("|"), text.tgt.join("|"))
     };
     let expect =
         |languages: &str, src: &str, tgt: &str| (languages.to_string(), src.to_string(), tgt.to_string());
-    assert_eq!(read("de\ten\nja\tyes\nnein\tno\n", None, None), expect("en-de", "yes|no", "ja|nein"));
-    assert_eq!(read("Hi\tJa\r\nno\tnein\r\n", None, None), expect("src-tgt", "Hi|no", "Ja|nein"));
-    assert_eq!(read("Go.\tGeh.\tCC-BY\n", Some("en"), Some("de")), expect("en-de", "Go.", "Geh."));
-    assert_eq!(read("id\tde\ten\n7\tja\tyes\n", Some("en"), Some("de")), expect("en-de", "yes", "ja"));
-    assert_eq!(read("en\tde\nno tab here\n", None, None), expect("en-de", "no tab here", ""));
+    assert_eq!(columns("de\ten\nja\tyes\nnein\tno\n", None, None), expect("en-de", "yes|no", "ja|nein"));
+    assert_eq!(columns("Hi\tJa\r\nno\tnein\r\n", None, None), expect("src-tgt", "Hi|no", "Ja|nein"));
+    assert_eq!(columns("Go.\tGeh.\tCC-BY\n", Some("en"), Some("de")), expect("en-de", "Go.", "Geh."));
+    assert_eq!(columns("id\tde\ten\n7\tja\tyes\n", Some("en"), Some("de")), expect("en-de", "yes", "ja"));
+    assert_eq!(columns("en\tde\nno tab here\n", None, None), expect("en-de", "no tab here", ""));
     let message = find(&folder(&[("train.tsv", "one column\n")])).unwrap_err().to_string();
     assert!(message.contains("train.tsv: line 1: expected two columns"), "{message}");
 }
@@ -130,12 +130,20 @@ fn a_table_has_both_sides() {
 /// SHA-256 of "abc" is the example of the standard (FIPS 180-2).
 #[test]
 fn files_are_hashed_for_provenance() {
-    let dir = folder(&[("train.en", "abc"), ("train.de", "x"), ("test.en", "abc"), ("test.de", "y")]);
-    let hashes = find(&dir).unwrap().hashes().unwrap();
+    let dir = folder(&[
+        ("train.en", "abc"),
+        ("train.de", "x"),
+        ("dev.en", "d"),
+        ("dev.de", "e"),
+        ("test.en", "abc"),
+        ("test.de", "y"),
+    ]);
+    let hashes = Corpora::find(&[Source::new(dir.path())], None, None).unwrap().hashes().unwrap();
+    assert_eq!(load(&dir).unwrap().data.hashes, hashes);
     assert_eq!(
         hashes.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
-        ["train.en", "train.de", "test.en", "test.de"]
+        ["train.en", "train.de", "dev.en", "dev.de", "test.en", "test.de"]
     );
     assert_eq!(hashes[0].1, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    assert_eq!(hashes[0].1, hashes[2].1);
+    assert_eq!(hashes[0].1, hashes[4].1);
 }

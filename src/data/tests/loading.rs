@@ -7,7 +7,7 @@ use crate::text::{Kind, Tokenizer};
 #[test]
 fn sides_of_unequal_length_are_refused() {
     let dir = folder(&[("train.en", "a\u{2028}b\nc\r\nd"), ("train.de", "a\nc\n")]);
-    let message = load(&dir).unwrap_err().to_string();
+    let message = load(&dir).err().unwrap().to_string();
     assert!(
         message.contains("train.en has 3 lines, but ") && message.contains("train.de has 2:"),
         "{message}"
@@ -17,7 +17,7 @@ fn sides_of_unequal_length_are_refused() {
 /// An empty file is named as such.
 #[test]
 fn empty_files_are_refused_by_name() {
-    let message = load(&folder(&[("train.en", ""), ("train.de", "")])).unwrap_err().to_string();
+    let message = load(&folder(&[("train.en", ""), ("train.de", "")])).err().unwrap().to_string();
     assert!(message.contains("train.en and ") && message.contains("train.de have no lines"), "{message}");
 }
 
@@ -26,7 +26,7 @@ fn empty_files_are_refused_by_name() {
 fn an_unreadable_file_is_named() {
     let dir = folder(&[("train.en", EN)]);
     std::os::unix::fs::symlink("nowhere", dir.path().join("train.de")).unwrap();
-    let message = load(&dir).unwrap_err().to_string();
+    let message = load(&dir).err().unwrap().to_string();
     assert!(message.contains("train.de: "), "{message}");
 }
 
@@ -39,17 +39,17 @@ fn empty_sides_are_dropped_together_and_counted() {
     ]);
     let data = load(&dir).unwrap();
     let mut pairs: Vec<(String, String)> =
-        [data.train, data.dev].into_iter().flat_map(|t| t.src.into_iter().zip(t.tgt)).collect();
+        [data.train, data.data.rest.dev].into_iter().flat_map(|t| t.src.into_iter().zip(t.tgt)).collect();
     pairs.sort();
     let expected =
         [("five", "fünf"), ("one", "eins"), ("six", "sechs")].map(|(s, t)| (s.to_string(), t.to_string()));
     assert_eq!(pairs, expected);
     assert_eq!(
-        data.reports[0].to_string(),
+        data.data.reports[0].to_string(),
         "train: 2 of 5 pairs kept; dropped: 1 with an empty source, 1 with an empty target, 1 with both sides empty. \
          WARNING: that is 60.0 % of the pairs"
     );
-    let message = load(&folder(&[("train.en", "\n\n"), ("train.de", "a\nb\n")])).unwrap_err().to_string();
+    let message = load(&folder(&[("train.en", "\n\n"), ("train.de", "a\nb\n")])).err().unwrap().to_string();
     assert_eq!(
         message,
         "nothing is left of train: 0 of 2 pairs kept; dropped: 2 with an empty source. WARNING: that is 100.0 % of the pairs"
@@ -72,7 +72,7 @@ fn damaged_lines_are_reported() {
         "{}: 2 of 3 lines are not UTF-8 (the first is line 2); the bad bytes became U+FFFD",
         path.display()
     );
-    assert_eq!(data.notices, [expected]);
+    assert_eq!(data.data.rest.notices().collect::<Vec<_>>(), [&expected]);
 }
 
 fn numbered(n: usize) -> (String, String) {
@@ -89,31 +89,22 @@ fn a_missing_dev_set_is_held_out_by_seed() {
         "{:?}",
         corpus.notices
     );
-    let data = Data::load(&corpus, 1).unwrap();
-    assert_eq!((data.train.len(), data.dev.len()), (95, 5));
-    assert_eq!(data.notices, ["no dev set: 5 of 100 pairs of train are held out (seed 1)"]);
-    assert!(data.dev.src.iter().zip(&data.dev.tgt).all(|(s, t)| s.replace("line", "Zeile") == *t));
-    assert!(data.dev.src.iter().all(|s| !data.train.src.contains(s)));
-    assert_eq!(Data::load(&corpus, 1).unwrap().dev, data.dev);
-    assert_ne!(Data::load(&corpus, 2).unwrap().dev.src, data.dev.src);
+    let load = |seed| load_with(&[Source::new(dir.path())], &Filters::new(100), seed).unwrap();
+    let Loaded { train, data, .. } = load(1);
+    let dev = &data.rest.dev;
+    assert_eq!((train.len(), dev.len()), (95, 5));
+    assert_eq!(
+        data.rest.notices().collect::<Vec<_>>(),
+        ["no dev set: 5 of 100 pairs of train are held out (seed 1)"]
+    );
+    assert!(dev.src.iter().zip(&dev.tgt).all(|(s, t)| s.replace("line", "Zeile") == *t));
+    assert!(dev.src.iter().all(|s| !train.src.contains(s)));
+    assert_eq!(load(1).data.rest.dev, *dev);
+    assert_ne!(load(2).data.rest.dev.src, dev.src);
     assert!(data.overlaps.is_empty());
-    let message = load(&folder(&[("train.en", "a\n"), ("train.de", "b\n")])).unwrap_err().to_string();
+    let message =
+        super::load(&folder(&[("train.en", "a\n"), ("train.de", "b\n")])).err().unwrap().to_string();
     assert!(message.contains("1 pair, too few"), "{message}");
-}
-
-/// Sentences with several translations stay in train, where they belong together.
-#[test]
-fn held_out_sources_are_those_that_occur_once() {
-    let mut text = Text { name: "train".into(), ..Text::default() };
-    for i in 0..60 {
-        text.src.push(format!("Line {}", i / 2));
-        text.tgt.push(format!("Zeile {i}"));
-    }
-    text.src[58] = "alone".into();
-    text.src[59] = "alone too".into();
-    let dev = text.hold_out(3).unwrap();
-    assert_eq!(dev.len(), 3);
-    assert_eq!(dev.src.iter().filter(|src| src.starts_with("alone")).count(), 2);
 }
 
 #[test]
@@ -126,7 +117,7 @@ fn sentences_shared_with_dev_are_counted() {
         ("test.en", "Fresh.\n"),
         ("test.de", "Frisch.\n"),
     ]);
-    let overlaps = load(&dir).unwrap().overlaps;
+    let overlaps = load(&dir).unwrap().data.overlaps;
     let expected =
         Overlap { name: "dev".into(), pairs: 4, same_pair: 1, folded_pair: 2, same_src: 2, folded_src: 3 };
     assert_eq!(overlaps, [expected]);
@@ -154,12 +145,10 @@ fn long_pairs_are_dropped_and_counted() {
     let tokenizer = tokenizer();
     let mut report = Report::new("train", 3);
     // ▁ T h e </s> is 5 long, the others are not shorter.
-    let pairs = Pairs::encode(&tokenizer, &tokenizer, &text, 5, &mut report).unwrap();
+    let pairs = Pairs::encode(&tokenizer, &text, 5, &mut report).unwrap();
     assert_eq!((pairs.len(), report.kept(), report.is_loud()), (1, 1, true));
     assert!(report.to_string().contains("2 longer than 5 pieces. WARNING: that is 66.7 %"), "{report}");
-    let none = Pairs::encode(&tokenizer, &tokenizer, &text, 4, &mut Report::new("train", 3))
-        .unwrap_err()
-        .to_string();
+    let none = Pairs::encode(&tokenizer, &text, 4, &mut Report::new("train", 3)).err().unwrap().to_string();
     assert!(none.contains("nothing is left of train: 0 of 3 pairs kept; dropped: 3 longer than 4"), "{none}");
 }
 
@@ -172,7 +161,7 @@ fn a_batch_shifts_the_target_by_one() {
         tgt: vec!["Es".into(), "Wir".into(), "Der Hund".into()],
         notices: vec![],
     };
-    let pairs = Pairs::encode(&tokenizer, &tokenizer, &text, 100, &mut Report::new("train", 3)).unwrap();
+    let pairs = Pairs::encode(&tokenizer, &text, 100, &mut Report::new("train", 3)).unwrap();
     assert_eq!(pairs.lengths(), [(4, 4), (4, 5), (9, 10)]);
     let batch = pairs.batch(&[1, 0], 2);
     let texts = |ids: &[u32]| ids.iter().map(|&id| tokenizer.piece(id)).collect::<Vec<_>>().concat();
@@ -187,11 +176,12 @@ fn a_batch_shifts_the_target_by_one() {
 #[test]
 fn an_epoch_has_every_pair_once() {
     let (en, de) = numbered(300);
-    let data = load(&folder(&[("train.en", en), ("train.de", de)])).unwrap();
-    let tokenizer = Tokenizer::train(Kind::Char, &data.train.src, 100, false).unwrap();
+    let dir = folder(&[("train.en", en), ("train.de", de)]);
+    let Loaded { train, data, .. } = load(&dir).unwrap();
+    let tokenizer = Tokenizer::train(Kind::Char, &train.src, 100, false).unwrap();
     let mut report = data.reports[0].clone();
-    let pairs = Pairs::encode(&tokenizer, &tokenizer, &data.train, 50, &mut report).unwrap();
-    let plan = batches(&pairs.lengths(), 200, 1, 1);
+    let pairs = Pairs::encode(&tokenizer, &train, 50, &mut report).unwrap();
+    let plan = batches(pairs.lengths(), 200, 1, 1);
     let mut sources: Vec<String> = vec![];
     for rows in &plan {
         let batch = pairs.batch(rows, 2);
@@ -202,7 +192,7 @@ fn an_epoch_has_every_pair_once() {
         }
     }
     sources.sort();
-    let mut expected = data.train.src.clone();
+    let mut expected = train.src.clone();
     expected.sort();
     assert_eq!(sources, expected);
 }
@@ -221,7 +211,7 @@ fn files_may_be_compressed() {
         [vec![("train.en.gz", gzip(EN)), ("train.de.zst", zstd)], vec![("train.tsv.gz", gzip(&table))]]
     {
         let dir = folder(&files);
-        let text = find(&dir).unwrap().train.read().unwrap();
+        let text = read(&find(&dir).unwrap().train).unwrap();
         assert_eq!(text.src, EN.lines().collect::<Vec<_>>());
         assert_eq!(text.tgt, DE.lines().collect::<Vec<_>>());
     }

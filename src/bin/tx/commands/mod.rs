@@ -1,6 +1,8 @@
 //! One file per subcommand, and what they share: which model, which device, and how to refuse wrong usage.
 
 pub mod beam;
+pub mod doctor;
+mod dry_run;
 pub mod evaluate;
 pub mod inspect_attention;
 pub mod score;

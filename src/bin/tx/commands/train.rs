@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tx::checkpoint::Checkpoint;
 use tx::config::{Positions, SpecialIds};
+use tx::data::Source;
 use tx::ops::{Bf16Level, Compute, bf16_level};
 use tx::train::settings::{Given, Settings};
 use tx::train::validate::scores;
@@ -40,6 +41,9 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
         resume: args.resume,
         given,
     };
+    if args.dry_run {
+        return super::dry_run::run(request, &device);
+    }
     let prepared = prepare(&request, &mut |notice| say!("{notice}"))?;
     let interrupt = stop_on_interrupt()?;
     let settings = &prepared.origin.settings;
@@ -58,7 +62,7 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     });
     progress.finish();
     let outcome = outcome?;
-    let (data, out) = (shell_word(&args.data), shell_word(&args.out));
+    let (data, out) = (shell_words(&args.data), shell_word(&args.out));
     let here = if args.out == tx::train::default_out() { String::new() } else { format!(" --out {out}") };
     if outcome.ending == Ending::Interrupted {
         say!("interrupted after step {}; to go on: tx train {data}{here} --resume", outcome.progress.step);
@@ -124,6 +128,10 @@ fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
         "tokenizer": kind,
         "vocab_size": corpus.vocab_size,
         "lowercase": corpus.lowercase.then_some(true),
+        "sample_tokens": corpus.sample_tokens,
+        "max_ratio": corpus.max_ratio,
+        "drop_duplicates": corpus.drop_duplicates.then_some(true),
+        "drop_identical": corpus.drop_identical.then_some(true),
         "seed": optim.seed,
         "batch_tokens": optim.batch_tokens,
         "lr": optim.lr,
@@ -224,6 +232,15 @@ fn score_tests(prepared: &Prepared, out: &Path, device: &tx::candle_core::Device
 fn example(prepared: &Prepared) -> String {
     let sentence = prepared.dev_text.src.iter().find(|line| !line.trim().is_empty());
     shell_word(sentence.map_or("Hello.", |line| line))
+}
+
+/// The corpora as they were named.
+fn shell_words(sources: &[Source]) -> String {
+    let word = |source: &Source| match source.weight {
+        1.0 => shell_word(&source.path),
+        weight => format!("{}={weight}", shell_word(&source.path)),
+    };
+    sources.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// `text` as one word of a shell.

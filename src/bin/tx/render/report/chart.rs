@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(ticks(0.0, 400.0), ["0", "100", "200", "300", "400"]);
         assert_eq!(ticks(3.2, 9.4), ["4", "6", "8"]);
         assert_eq!(ticks(0.0, 0.0016), ["0", "5.0e-4", "1.0e-3", "1.5e-3"]);
-        assert_eq!(ticks(5.0, 5.0).first().map(String::as_str), Some("6"));
+        assert_eq!(ticks(5.0, 5.0).first().map(String::as_str), Some("5"));
     }
 
     #[test]
