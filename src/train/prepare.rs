@@ -1,5 +1,7 @@
 //! Before the first step: which text, which tokenizer, which settings. Every choice is told.
 
+use super::fine_tune::Base;
+use super::resume::{self, Reset};
 use super::run_dir::{Origin, RunDir};
 use super::settings::{Given, Settings};
 use crate::data::{Corpus, Data, Pairs, Report, Text};
@@ -7,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::text::{Kind, Tokenizer};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Lines that a tokenizer is learnt from at most, on each side.
 const TOKENIZER_LINES: usize = 1_000_000;
@@ -28,6 +31,12 @@ pub struct Request {
     pub resume: bool,
     /// Settings that were given.
     pub given: Given,
+    /// A model whose weights, tokenizer and shape a new run starts from.
+    pub init_from: Option<PathBuf>,
+    /// What a resumed run starts anew.
+    pub resets: Vec<Reset>,
+    /// How long this call may train.
+    pub max_time: Option<Duration>,
 }
 
 /// A corpus ready to train on.
@@ -45,6 +54,10 @@ pub struct Prepared {
     pub tests: Vec<Text>,
     /// What the run is, for its folder.
     pub origin: Origin,
+    /// What starts anew.
+    pub resets: Vec<Reset>,
+    /// How long this call may train.
+    pub max_time: Option<Duration>,
     /// Keeps other processes out of the run's folder.
     _lock: std::fs::File,
 }
@@ -60,6 +73,11 @@ pub fn prepare(request: &Request, tell: &mut dyn FnMut(String)) -> Result<Prepar
     };
     let corpus = Corpus::find(&request.data, from, to)?;
     corpus.notices.iter().for_each(|notice| tell(notice.clone()));
+    let base = request.init_from.as_ref().map(|model| Base::open(model, &request.given)).transpose()?;
+    let request = &Request {
+        given: base.as_ref().map_or(&request.given, |base| &base.given).clone(),
+        ..request.clone()
+    };
     // The seed decides what is held out, so it is needed before the other settings.
     let seed = match &saved {
         Some(saved) => saved.settings.seed,
@@ -70,13 +88,18 @@ pub fn prepare(request: &Request, tell: &mut dyn FnMut(String)) -> Result<Prepar
     data.overlaps.iter().for_each(|overlap| tell(overlap.to_string()));
     let settings = settle(request, saved.as_ref(), data.train.len(), tell)?;
     settings.check()?;
-    let tokenizer = match (&saved, &request.tokenizer_file) {
-        (Some(_), _) => run.tokenizer()?,
-        (None, Some(file)) => Tokenizer::open(file)?,
-        (None, None) => learn_tokenizer(&settings, &data.train, tell)?,
+    let tokenizer = match (&saved, &request.tokenizer_file, &base) {
+        (Some(_), ..) => run.tokenizer()?,
+        (None, _, Some(base)) => base.tokenizer.clone(),
+        (None, Some(file), None) => Tokenizer::open(file)?,
+        (None, None, None) => learn_tokenizer(&settings, &data.train, tell)?,
     };
     let settings = Settings { vocab_size: tokenizer.vocab_size(), ..settings };
     settings.config(tokenizer.vocab_size(), tokenizer.special_ids()).check()?;
+    if let Some(base) = &base {
+        base.check(&settings)?;
+        tell(format!("weights and tokenizer: those of {}", base.started_from.model.display()));
+    }
     let [mut train_report, mut dev_report] = data.reports.clone();
     let encode = |text: &Text, report: &mut Report| {
         Pairs::encode(&tokenizer, &tokenizer, text, settings.max_positions, report)
@@ -91,15 +114,31 @@ pub fn prepare(request: &Request, tell: &mut dyn FnMut(String)) -> Result<Prepar
         src_lang: corpus.from.clone(),
         tgt_lang: corpus.to.clone(),
         version: env!("CARGO_PKG_VERSION").to_string(),
+        init_from: match &saved {
+            Some(saved) => saved.init_from.clone(),
+            None => base.map(|base| base.started_from),
+        },
         settings,
     };
     let lock = run.lock()?;
     match &saved {
-        Some(saved) => check_same_run(&request.out, saved, &origin)?,
+        Some(saved) => {
+            check_same_run(&request.out, saved, &origin, request.resets.contains(&Reset::Data))?;
+        }
         None => run.create(&origin, &tokenizer)?,
     }
     data.train = Text::default();
-    Ok(Prepared { tokenizer, train, dev, dev_text: data.dev, tests: data.tests, origin, _lock: lock })
+    Ok(Prepared {
+        tokenizer,
+        train,
+        dev,
+        dev_text: data.dev,
+        tests: data.tests,
+        origin,
+        resets: request.resets.clone(),
+        max_time: request.max_time,
+        _lock: lock,
+    })
 }
 
 /// The origin of the run to go on with; none for a new run, which needs a folder that holds nothing.
@@ -154,22 +193,13 @@ fn settle(
             settings.heads
         ));
         return Ok(Settings {
-            tokenizer: settings.tokenizer.filter(|_| request.tokenizer_file.is_none()),
+            tokenizer: settings
+                .tokenizer
+                .filter(|_| request.tokenizer_file.is_none() && request.init_from.is_none()),
             ..settings
         });
     };
-    let settings = saved.settings.with(&request.given)?;
-    // The run's vocabulary may have come out smaller than was asked for.
-    let settings = Settings { vocab_size: saved.settings.vocab_size, ..settings };
-    let conflicts = settings.conflicts(&saved.settings);
-    if !conflicts.is_empty() {
-        return Err(Error::Config(format!(
-            "--resume keeps the settings of the run, but {}: leave these flags out, or start a new run",
-            conflicts.join("; ")
-        )));
-    }
-    tell(format!("settings are those of the run in {}", request.out.display()));
-    Ok(settings)
+    resume::settle(&saved.settings, &request.given, &request.resets, tell)
 }
 
 /// One tokenizer for both languages, learnt from the training text.
@@ -202,12 +232,12 @@ fn hash(files: &[(String, String)]) -> String {
 }
 
 /// A run goes on with the text and the tokenizer that it was started with.
-fn check_same_run(out: &Path, saved: &Origin, now: &Origin) -> Result<()> {
+fn check_same_run(out: &Path, saved: &Origin, now: &Origin, is_new_text: bool) -> Result<()> {
     let out = out.display();
-    if saved.data_sha256 != now.data_sha256 {
+    if saved.data_sha256 != now.data_sha256 && !is_new_text {
         return Err(Error::Config(format!(
-            "--resume: the text has changed since the run in {out} was started (SHA-256 {} then, {} now): put it back, or start \
-             a new run",
+            "--resume: the text has changed since the run in {out} was started (SHA-256 {} then, {} now): put it back, take \
+             it with --reset data, or start a new run",
             saved.data_sha256, now.data_sha256
         )));
     }
