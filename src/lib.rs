@@ -15,6 +15,7 @@
 //! | 5.3 | Adam and its learning rate | [`train::optim`], [`ops::adam_step`] | in the modules |
 //! | 5.4 | dropout, label smoothing | [`ops::dropout`], [`ops::cross_entropy`] | in the modules |
 //! | 3 | the probability of a given target, P(y\|x) = Π P(y_t\|y_<t, x) | [`translate::forced`] | `tests/decoding.rs`: `forced_texts_agree_with_transformers` |
+//! | 6.1 | average of the last checkpoints | [`checkpoint::average`], [`train::finish`] | in the module; `tests/life.rs` |
 //! | 6.1 | beam search with length penalty | [`search`] | in the module |
 //! | Table 3 | sizes | [`config::Preset`] | in the module |
 //!

@@ -400,10 +400,17 @@ fn a_closed_stderr_is_no_failure() {
     assert!(folder.path().join("out/model.safetensors").is_file());
 }
 
-/// Ctrl-C, sent twice as `timeout` does: the state is saved, the exit code is 130, and the way on is told.
+/// Ctrl-C and SIGTERM, sent twice as `timeout` does: the state is saved, the exit code is 130, and the way on is told.
 #[cfg(unix)]
 #[test]
 fn an_interrupted_training_saves_and_says_how_to_go_on() {
+    for signal in ["-INT", "-TERM"] {
+        interrupted(signal);
+    }
+}
+
+#[cfg(unix)]
+fn interrupted(signal: &str) {
     let folder = tempfile::tempdir().unwrap();
     let toy = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/toy");
     let args = ["train", toy, "--out", "out", "--layers", "1", "--d-model", "16", "--heads", "2"];
@@ -411,7 +418,7 @@ fn an_interrupted_training_saves_and_says_how_to_go_on() {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.starts_with("step 1/")));
     for _ in 0..2 {
-        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
     }
     let last = lines.last().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));

@@ -14,12 +14,12 @@ fn the_report_of_a_resumed_run_is_whole() {
         assert!(output.status.success(), "{}", stderr(&output));
     };
     train(&["--max-steps", "4"]);
-    train(&["--max-steps", "7", "--resume"]);
+    train(&["--max-steps", "8", "--resume"]);
 
     let text = std::fs::read_to_string(out.join("validations.jsonl")).unwrap();
     let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let steps: Vec<u64> = rows.iter().map(|row| row["step"].as_u64().unwrap()).collect();
-    assert_eq!(steps, [2, 4, 6, 7]);
+    assert_eq!(steps, [2, 4, 6, 8]);
     let sample = &rows[3]["samples"][0];
     let dev = |name: &str| std::fs::read_to_string(Path::new(toy).join(name)).unwrap();
     assert_eq!(sample["src"], dev("dev.en").lines().next().unwrap());

@@ -9,6 +9,8 @@ mod decoding;
 mod evaluation;
 /// Gradients and training steps against PyTorch.
 mod gradients;
+/// The life of a run: killed, resumed, out of disk, out of time, fine-tuned, averaged.
+mod life;
 /// Encoder, decoder and attention against `transformers`.
 mod model;
 /// The program: lines in, lines out, and how it behaves in a pipe.

@@ -8,12 +8,12 @@ use tx::train::settings::Given;
 use tx::train::{Ending, Event, Outcome, Request, prepare, train};
 use tx::translate::{Options, Translator};
 
-fn toy() -> PathBuf {
+pub fn toy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/toy")
 }
 
 /// A small model that trains in seconds; `more` overrides.
-fn given(more: serde_json::Value) -> Given {
+pub fn given(more: serde_json::Value) -> Given {
     let mut all = serde_json::json!({
         "d_model": 32, "d_ff": 64, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 400,
         "batch_tokens": 400, "warmup_steps": 20, "max_steps": 12, "valid_every": 4, "patience": 0,
@@ -24,18 +24,29 @@ fn given(more: serde_json::Value) -> Given {
     all.as_object().unwrap().clone()
 }
 
-fn request(data: &Path, out: &Path, given: Given) -> Request {
+pub fn request(data: &Path, out: &Path, given: Given) -> Request {
     let (data, out) = (vec![Source::new(data)], out.to_path_buf());
-    Request { data, out, from: None, to: None, tokenizer_file: None, resume: false, given }
+    Request {
+        data,
+        out,
+        from: None,
+        to: None,
+        tokenizer_file: None,
+        resume: false,
+        given,
+        init_from: None,
+        resets: vec![],
+        max_time: None,
+    }
 }
 
-fn run(request: &Request, observe: &mut dyn FnMut(Event, &AtomicBool)) -> tx::Result<Outcome> {
+pub fn run(request: &Request, observe: &mut dyn FnMut(Event, &AtomicBool)) -> tx::Result<Outcome> {
     let interrupt = AtomicBool::new(false);
     let prepared = prepare(request, &mut |_| ())?;
     train(&prepared, &request.out, &Device::Cpu, &interrupt, &mut |event| observe(event, &interrupt))
 }
 
-fn weights(out: &Path) -> Vec<u8> {
+pub fn weights(out: &Path) -> Vec<u8> {
     std::fs::read(out.join("model.safetensors")).unwrap()
 }
 

@@ -2,6 +2,7 @@
 //! `config.json`, `model.safetensors`, `tokenizer.json`, and for others `generation_config.json` and
 //! `tokenizer_config.json`.
 
+pub mod average;
 pub mod config_json;
 pub mod files;
 pub mod tensors;

@@ -59,6 +59,12 @@ impl Pairs {
         self.ids.extend(tgt);
     }
 
+    /// Keeps the first `len` pairs.
+    pub fn truncate(&mut self, len: usize) {
+        self.lengths.truncate(len);
+        self.starts.truncate(len);
+    }
+
     /// Number of pairs.
     pub fn len(&self) -> usize {
         self.lengths.len()

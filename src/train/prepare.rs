@@ -1,5 +1,7 @@
 //! Before the first step: which text, which tokenizer, which settings. Every choice is told.
 
+use super::fine_tune::Base;
+use super::resume::{self, Reset};
 use super::run_dir::{Origin, RunDir};
 use super::settings::{Given, Settings};
 use crate::data::{Cache, Corpora, Data, Epoch, Meta, Pairs, Report, Rest, Source, Spool, Text, TrainSet};
@@ -7,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::text::{Kind, Sampler, Tokenizer};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Pairs that a tokenizer is learnt from at most.
 const TOKENIZER_PAIRS: usize = 1_000_000;
@@ -28,6 +31,12 @@ pub struct Request {
     pub resume: bool,
     /// Settings that were given.
     pub given: Given,
+    /// A model whose weights, tokenizer and shape a new run starts from.
+    pub init_from: Option<PathBuf>,
+    /// What a resumed run starts anew.
+    pub resets: Vec<Reset>,
+    /// How long this call may train.
+    pub max_time: Option<Duration>,
 }
 
 /// A corpus ready to train on.
@@ -45,6 +54,10 @@ pub struct Prepared {
     pub tests: Vec<Text>,
     /// What the run is, for its folder.
     pub origin: Origin,
+    /// What starts anew.
+    pub resets: Vec<Reset>,
+    /// How long this call may train.
+    pub max_time: Option<Duration>,
     /// Keeps other processes out of the run's folder.
     _lock: std::fs::File,
 }
@@ -70,7 +83,12 @@ pub fn prepare(request: &Request, tell: &mut dyn FnMut(String)) -> Result<Prepar
     corpora.notices.iter().for_each(|notice| tell(notice.clone()));
     let is_there = request.out.exists();
     let lock = run.lock()?;
-    let job = Job { request, run: &run, saved: saved.as_ref(), corpora: &corpora };
+    let base = request.init_from.as_ref().map(|model| Base::open(model, &request.given)).transpose()?;
+    let request = &Request {
+        given: base.as_ref().map_or(&request.given, |base| &base.given).clone(),
+        ..request.clone()
+    };
+    let job = Job { request, run: &run, saved: saved.as_ref(), base: base.as_ref(), corpora: &corpora };
     let prepared = job.prepare(lock, tell);
     if prepared.is_err() && saved.is_none() {
         // The first error is the one to report; the next run takes no offence at what is left.
@@ -87,6 +105,7 @@ struct Job<'a> {
     request: &'a Request,
     run: &'a RunDir,
     saved: Option<&'a Origin>,
+    base: Option<&'a Base>,
     corpora: &'a Corpora,
 }
 
@@ -95,17 +114,17 @@ impl Job<'_> {
         if let Some(saved) = self.saved
             && !self.corpora.has_stdin()
         {
-            check_same_text(&self.request.out, saved, &self.hash(&self.corpora.hashes()?))?;
+            let data_sha256 = self.hash(&self.corpora.hashes()?);
+            self.check_text(saved, &data_sha256)?;
             let settings = settle(self.request, Some(saved), 0, tell)?;
             let tokenizer = self.run.tokenizer()?;
-            let key = key(&saved.data_sha256, &tokenizer, &settings);
+            let key = key(&data_sha256, &tokenizer, &settings);
             // A damaged cache is as good as none.
             if let Some(meta) = self.cache().meta(&key)
                 && let Ok(train) = self.cache().open(&meta, &tokenizer)
             {
                 let rest = Rest::read(self.corpora, meta.held_out.clone())?;
                 tell("train is read from the cache of the run".into());
-                let data_sha256 = saved.data_sha256.clone();
                 return self
                     .finish(Encoded { settings, tokenizer, data_sha256, train, meta, rest, lock }, tell);
             }
@@ -125,17 +144,22 @@ impl Job<'_> {
         data.overlaps.iter().for_each(|overlap| tell(overlap.to_string()));
         let data_sha256 = self.hash(&data.hashes);
         if let Some(saved) = self.saved {
-            check_same_text(&self.request.out, saved, &data_sha256)?;
+            self.check_text(saved, &data_sha256)?;
         }
         let settings = settle(self.request, self.saved, data.train.len(), tell)?;
         settings.check()?;
-        let tokenizer = match (self.saved, &self.request.tokenizer_file) {
-            (Some(_), _) => self.run.tokenizer()?,
-            (None, Some(file)) => Tokenizer::open(file)?,
-            (None, None) => learn_tokenizer(&settings, &data.train, tell)?,
+        let tokenizer = match (self.saved, self.base, &self.request.tokenizer_file) {
+            (Some(_), ..) => self.run.tokenizer()?,
+            (None, Some(base), _) => base.tokenizer.clone(),
+            (None, None, Some(file)) => Tokenizer::open(file)?,
+            (None, None, None) => learn_tokenizer(&settings, &data.train, tell)?,
         };
         let settings = Settings { vocab_size: tokenizer.vocab_size(), ..settings };
         settings.config(tokenizer.vocab_size(), tokenizer.special_ids()).check()?;
+        if let Some(base) = self.base {
+            base.check(&settings)?;
+            tell(format!("weights and tokenizer: those of {}", base.started_from.model.display()));
+        }
         let (key, rest) = (key(&data_sha256, &tokenizer, &settings), data.rest.clone());
         let sampled = settings.sample_tokens > 0.0;
         let (meta, train) = self.cache().encode(data, &tokenizer, &settings.filters(), sampled, key)?;
@@ -162,13 +186,40 @@ impl Job<'_> {
             src_lang: self.corpora.first.from.clone(),
             tgt_lang: self.corpora.first.to.clone(),
             version: env!("CARGO_PKG_VERSION").to_string(),
+            init_from: match self.saved {
+                Some(saved) => saved.init_from.clone(),
+                None => self.base.map(|base| base.started_from.clone()),
+            },
             settings,
         };
         match self.saved {
             Some(saved) => check_same_tokenizer(&self.request.out, saved, &origin)?,
             None => self.run.create(&origin, &tokenizer)?,
         }
-        Ok(Prepared { tokenizer, train, dev, dev_text, tests, origin, _lock: lock })
+        Ok(Prepared {
+            tokenizer,
+            train,
+            dev,
+            dev_text,
+            tests,
+            origin,
+            resets: self.request.resets.clone(),
+            max_time: self.request.max_time,
+            _lock: lock,
+        })
+    }
+
+    /// A run goes on with the text that it was started with, unless it is to take another.
+    fn check_text(&self, saved: &Origin, now: &str) -> Result<()> {
+        if saved.data_sha256 == now || self.request.resets.contains(&Reset::Data) {
+            return Ok(());
+        }
+        Err(Error::Config(format!(
+            "--resume: the text has changed since the run in {} was started (SHA-256 of files and weights {} then, {now} \
+             now): put it back, take it with --reset data, or start a new run",
+            self.request.out.display(),
+            saved.data_sha256
+        )))
     }
 
     fn cache(&self) -> Cache {
@@ -275,22 +326,13 @@ fn settle(
             settings.heads
         ));
         return Ok(Settings {
-            tokenizer: settings.tokenizer.filter(|_| request.tokenizer_file.is_none()),
+            tokenizer: settings
+                .tokenizer
+                .filter(|_| request.tokenizer_file.is_none() && request.init_from.is_none()),
             ..settings
         });
     };
-    let settings = saved.settings.with(&request.given)?;
-    // The run's vocabulary may have come out smaller than was asked for.
-    let settings = Settings { vocab_size: saved.settings.vocab_size, ..settings };
-    let conflicts = settings.conflicts(&saved.settings);
-    if !conflicts.is_empty() {
-        return Err(Error::Config(format!(
-            "--resume keeps the settings of the run, but {}: leave these flags out, or start a new run",
-            conflicts.join("; ")
-        )));
-    }
-    tell(format!("settings are those of the run in {}", request.out.display()));
-    Ok(settings)
+    resume::settle(&saved.settings, &request.given, &request.resets, tell)
 }
 
 /// One tokenizer for both languages, learnt from the training text.
@@ -318,19 +360,6 @@ fn learn_tokenizer(settings: &Settings, train: &Spool, tell: &mut dyn FnMut(Stri
         false => format!("tokenizer: {name} of {found} pieces"),
     });
     Ok(tokenizer)
-}
-
-/// A run goes on with the text that it was started with.
-fn check_same_text(out: &Path, saved: &Origin, now: &str) -> Result<()> {
-    if saved.data_sha256 == now {
-        return Ok(());
-    }
-    Err(Error::Config(format!(
-        "--resume: the text has changed since the run in {} was started (SHA-256 of files and weights {} then, {now} \
-         now): put it back, or start a new run",
-        out.display(),
-        saved.data_sha256
-    )))
 }
 
 /// A run goes on with the tokenizer that it was started with.

@@ -21,6 +21,14 @@ pub struct Gradients {
 }
 
 impl Gradients {
+    /// The sum of `parts`, added in their order.
+    pub fn total(mut parts: impl Iterator<Item = Result<Gradients>>) -> Result<Gradients> {
+        let nothing = || Err(Error::Numeric("no part of the step to add up".into()));
+        let mut sum = parts.next().unwrap_or_else(nothing)?;
+        parts.try_for_each(|more| sum.add(more?))?;
+        Ok(sum)
+    }
+
     fn add(&mut self, other: Gradients) -> Result<()> {
         for (name, grad) in &mut self.named {
             let Some(more) = other.named.get(name) else {
@@ -82,10 +90,7 @@ impl Reduction for Threads {
             let lost = || Err(Error::Numeric("a worker of the training step has panicked".into()));
             running.into_iter().map(|worker| worker.join().unwrap_or_else(|_| lost())).collect()
         });
-        let mut results = results.into_iter();
-        let mut sum = results.next().unwrap_or_else(|| Err(Error::Numeric("no worker".into())))?;
-        results.try_for_each(|more| sum.add(more?))?;
-        Ok(sum)
+        Gradients::total(results.into_iter())
     }
 }
 

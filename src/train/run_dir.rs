@@ -1,52 +1,23 @@
-//! The folder of a run: `step-N` directories with everything that training needs to go on, and the pointer `last`.
-//! A step directory is made as `.tmp`, synced, renamed; only then the pointer moves and older ones go, so that
-//! a kill at any moment leaves a complete one.
+//! The folder of a run: `step-N` directories with everything that training needs to go on, the pointer `last`, and
+//! `weights/` with those of the best validations and of the average.
+//!
+//! A step directory is made as `.tmp`, synced, renamed; only then the pointer moves, and only then older ones go, renamed
+//! to `.tmp` first: a kill at any moment leaves a complete one behind the pointer, and what looks complete is.
 
-use super::optim::Optimizer;
+use super::fine_tune::StartedFrom;
+use super::progress::Progress;
 use super::settings::Settings;
+use super::state::{State, take};
 use crate::checkpoint::{files, parse_json, tensors, write_json};
 use crate::error::{Error, Result};
+use crate::model::parameters::Weights;
 use crate::text::Tokenizer;
-use candle_core::{DType, Device, Tensor, Var};
+use candle_core::{DType, Device};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-
-/// Where a run stands. With the weights, the moments and the settings this is all its state: masks, orders and
-/// initial values are functions of seed, epoch and step.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Progress {
-    /// Updates done.
-    pub step: u64,
-    /// The epoch of the next batch, from 0.
-    pub epoch: u64,
-    /// Batches of that epoch already used.
-    pub batch: usize,
-    /// Target tokens seen.
-    pub tgt_tokens: u64,
-    /// Steps whose gradient was not finite, which changed nothing.
-    pub skipped: u64,
-    /// The best validation so far.
-    pub best: Option<Best>,
-    /// Validations since then.
-    pub without_improvement: u64,
-}
-
-/// A validation that was the best.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Best {
-    /// After which step.
-    pub step: u64,
-    /// Its NLL per target token on dev: what the best is chosen by.
-    pub nll: f64,
-    /// Its BLEU on dev.
-    pub bleu: f64,
-    /// Its chrF on dev; none in a state saved before chrF was measured.
-    #[serde(default)]
-    pub chrf: Option<f64>,
-}
 
 /// What a run was started with, and what it was started on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,6 +34,9 @@ pub struct Origin {
     pub tgt_lang: String,
     /// Version of tx.
     pub version: String,
+    /// The model that it was fine-tuned from.
+    #[serde(default)]
+    pub init_from: Option<StartedFrom>,
 }
 
 /// The folder `train` inside a model directory.
@@ -78,6 +52,10 @@ const LOCK: &str = "lock";
 const PROGRESS: &str = "progress.json";
 const WEIGHTS: &str = "model.safetensors";
 const MOMENTS: &str = "optimizer.safetensors";
+const EMA: &str = "ema.safetensors";
+const KEPT_WEIGHTS: &str = "weights";
+/// Of what is not complete, or about to go.
+const UNFINISHED: &str = ".tmp";
 
 impl RunDir {
     /// The run folder of the model directory `out`.
@@ -122,11 +100,10 @@ impl RunDir {
         write_json(&self.path.join(ORIGIN), &serde_json::json!(origin))
     }
 
-    /// What the run here was started with.
+    /// What the run here was started with, or last saved with.
     pub fn origin(&self) -> Result<Origin> {
-        let path = self.path.join(ORIGIN);
-        serde_json::from_value(parse_json(&path, &files::read(&path)?)?)
-            .map_err(|error| Error::format(&path, error.to_string()))
+        let folder = self.last()?.unwrap_or_else(|| self.path.clone());
+        read_json(&folder.join(ORIGIN))
     }
 
     /// The run's tokenizer.
@@ -134,23 +111,32 @@ impl RunDir {
         Tokenizer::open(self.path.join(TOKENIZER))
     }
 
-    /// Saves the state and drops older ones.
-    pub fn save(
-        &self,
-        progress: &Progress,
-        variables: &BTreeMap<String, Var>,
-        optimizer: &Optimizer,
-    ) -> Result<PathBuf> {
-        let name = format!("step-{}", progress.step);
-        let (folder, temporary) = (self.path.join(&name), self.path.join(format!("{name}.tmp")));
-        let io = |error| Error::io(&temporary, error);
-        for leftover in [&temporary, &folder] {
-            if leftover.exists() {
-                fs::remove_dir_all(leftover).map_err(|error| Error::io(leftover, error))?;
+    /// The folder of the last saved state, if there is one.
+    pub fn last(&self) -> Result<Option<PathBuf>> {
+        let pointer = self.path.join(POINTER);
+        if !pointer.is_file() {
+            return Ok(None);
+        }
+        let name = String::from_utf8_lossy(&files::read(&pointer)?).trim().to_string();
+        Ok(Some(self.path.join(name)))
+    }
+
+    /// Saves the state, then drops all but the last `origin.settings.keep`, and weights that none of them needs.
+    pub fn save(&self, state: &State, origin: &Origin) -> Result<PathBuf> {
+        let last = self.last()?;
+        if let Some(last) = last.clone().filter(|last| last.is_dir()) {
+            let is_same = read_json::<Progress>(&last.join(PROGRESS))? == state.progress
+                && read_json::<Origin>(&last.join(ORIGIN))? == *origin;
+            if is_same {
+                return Ok(last);
             }
         }
+        let folder = self.free_folder(state.progress.step, last.as_deref())?;
+        let temporary = files::with_suffix(&folder, UNFINISHED);
+        remove(&temporary)?;
+        let io = |error| Error::io(&temporary, error);
         fs::create_dir_all(&temporary).map_err(io)?;
-        let written = self.write_state(&temporary, progress, variables, optimizer).and_then(|()| {
+        let written = write_state(&temporary, state, origin).and_then(|()| {
             fs::rename(&temporary, &folder).map_err(io)?;
             files::sync_folder(&folder).map_err(io)
         });
@@ -159,134 +145,214 @@ impl RunDir {
             let _ = fs::remove_dir_all(&temporary);
             return Err(error);
         }
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
         files::write_atomically(&self.path.join(POINTER), name.as_bytes())?;
-        self.drop_all_but(&name)?;
+        self.drop_old_states(&folder, state.progress.step, origin.settings.keep)?;
+        self.drop_unused_weights(&state.progress)?;
         Ok(folder)
     }
 
-    fn write_state(
-        &self,
-        folder: &Path,
-        progress: &Progress,
-        variables: &BTreeMap<String, Var>,
-        optimizer: &Optimizer,
-    ) -> Result<()> {
-        let weights = crate::model::parameters::as_weights(variables);
-        tensors::write(&folder.join(WEIGHTS), &weights, DType::F32)?;
-        tensors::write(&folder.join(MOMENTS), &optimizer.to_tensors(), DType::F32)?;
-        write_json(&folder.join(PROGRESS), &serde_json::json!(progress))
+    /// `step-N`, without what an earlier try left there; another name while the pointer is on it.
+    fn free_folder(&self, step: u64, last: Option<&Path>) -> Result<PathBuf> {
+        let plain = self.path.join(format!("step-{step}"));
+        let folder = if last == Some(&plain) { self.path.join(format!("step-{step}-again")) } else { plain };
+        remove(&folder)?;
+        Ok(folder)
     }
 
-    fn drop_all_but(&self, keep: &str) -> Result<()> {
-        for entry in fs::read_dir(&self.path).map_err(|error| Error::io(&self.path, error))? {
-            let entry = entry.map_err(|error| Error::io(&self.path, error))?;
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            if name.starts_with("step-") && name != keep {
-                fs::remove_dir_all(entry.path()).map_err(|error| Error::io(entry.path(), error))?;
+    /// Keeps the newest `keep` states up to `step`; what came after it belongs to a future that is not this run's.
+    fn drop_old_states(&self, newest: &Path, step: u64, keep: usize) -> Result<()> {
+        let mut states = self.states()?;
+        states.retain(|(_, folder)| folder != newest);
+        states.sort();
+        let old: Vec<_> = states.iter().filter(|(of, _)| *of <= step).map(|(_, folder)| folder).collect();
+        let kept: BTreeSet<_> = old.into_iter().rev().take(keep - 1).collect();
+        for (_, folder) in states.iter().filter(|(_, folder)| !kept.contains(folder)) {
+            let going = files::with_suffix(folder, UNFINISHED);
+            remove(&going)?;
+            fs::rename(folder, &going).map_err(|error| Error::io(folder, error))?;
+        }
+        for entry in list(&self.path)? {
+            if entry.to_string_lossy().ends_with(UNFINISHED) && entry.is_dir() {
+                remove(&entry)?;
             }
         }
         Ok(())
     }
 
-    /// Takes the last saved state back; the start of the run if nothing was saved yet.
-    pub fn load(
-        &self,
-        variables: &BTreeMap<String, Var>,
-        optimizer: &mut Optimizer,
-        device: &Device,
-    ) -> Result<Progress> {
-        let pointer = self.path.join(POINTER);
-        if !pointer.is_file() {
-            return Ok(Progress::default());
+    /// Step and folder of every complete state.
+    fn states(&self) -> Result<Vec<(u64, PathBuf)>> {
+        let step = |path: &PathBuf| -> Option<u64> {
+            let name = path.file_name()?.to_str()?.strip_prefix("step-")?;
+            name.strip_suffix("-again").unwrap_or(name).parse().ok()
+        };
+        Ok(list(&self.path)?.into_iter().filter_map(|path| Some((step(&path)?, path))).collect())
+    }
+
+    /// Takes the last saved state back; false if nothing was saved yet.
+    pub fn load(&self, state: &mut State, device: &Device) -> Result<bool> {
+        let Some(folder) = self.last()? else { return Ok(false) };
+        let in_file = |name: &str| {
+            let path = folder.join(name);
+            move |error: Error| match error {
+                Error::Config(what) => Error::format(&path, what),
+                other => other,
+            }
+        };
+        let weights = tensors::read(&folder.join(WEIGHTS), device)?;
+        take(&state.variables, &weights).map_err(in_file(WEIGHTS))?;
+        state.optimizer.load(&tensors::read(&folder.join(MOMENTS), device)?).map_err(in_file(MOMENTS))?;
+        if let Some(ema) = &mut state.ema {
+            // Not there where it was asked for just now; then it starts at these weights.
+            let path = folder.join(EMA);
+            let saved = if path.is_file() { tensors::read(&path, device)? } else { weights };
+            ema.load(&saved).map_err(in_file(EMA))?;
         }
-        let name = String::from_utf8_lossy(&files::read(&pointer)?).trim().to_string();
-        let folder = self.path.join(name);
-        let path = folder.join(WEIGHTS);
-        let weights: BTreeMap<String, Tensor> = tensors::read(&path, device)?;
-        for (name, var) in variables {
-            match weights.get(name).filter(|saved| saved.shape() == var.shape()) {
-                Some(saved) => var.set(saved)?,
-                None => return Err(Error::format(&path, format!("lacks {name} {:?}", var.dims()))),
+        state.progress = read_json(&folder.join(PROGRESS))?;
+        Ok(true)
+    }
+
+    /// Keeps the weights of a validated step.
+    pub fn keep_weights(&self, step: u64, weights: &Weights) -> Result<()> {
+        let folder = self.path.join(KEPT_WEIGHTS);
+        fs::create_dir_all(&folder).map_err(|error| Error::io(&folder, error))?;
+        tensors::write(&self.weights_path(step), weights, DType::F32)
+    }
+
+    /// Where the weights of a validated step are kept.
+    pub fn weights_path(&self, step: u64) -> PathBuf {
+        self.path.join(KEPT_WEIGHTS).join(format!("step-{step}.safetensors"))
+    }
+
+    /// Drops kept weights that neither `progress` nor a saved state needs.
+    pub fn drop_unused_weights(&self, progress: &Progress) -> Result<()> {
+        let mut in_use: BTreeSet<PathBuf> =
+            progress.weights_in_use().map(|step| self.weights_path(step)).collect();
+        for (_, folder) in self.states()? {
+            let saved: Progress = read_json(&folder.join(PROGRESS))?;
+            in_use.extend(saved.weights_in_use().map(|step| self.weights_path(step)));
+        }
+        for path in list(&self.path.join(KEPT_WEIGHTS))? {
+            if !in_use.contains(&path) {
+                fs::remove_file(&path).map_err(|error| Error::io(&path, error))?;
             }
         }
-        optimizer.load(&tensors::read(&folder.join(MOMENTS), device)?)?;
-        let path = folder.join(PROGRESS);
-        serde_json::from_value(parse_json(&path, &files::read(&path)?)?)
-            .map_err(|error| Error::format(&path, error.to_string()))
+        Ok(())
     }
 }
 
-/// `train.jsonl`, written through after every row.
-#[derive(Debug)]
-pub struct Log {
-    path: PathBuf,
-    file: fs::File,
+fn write_state(folder: &Path, state: &State, origin: &Origin) -> Result<()> {
+    tensors::write(&folder.join(WEIGHTS), &state.weights(), DType::F32)?;
+    tensors::write(&folder.join(MOMENTS), &state.optimizer.to_tensors(), DType::F32)?;
+    if let Some(ema) = &state.ema {
+        tensors::write(&folder.join(EMA), &ema.weights(), DType::F32)?;
+    }
+    write_json(&folder.join(ORIGIN), &serde_json::json!(origin))?;
+    write_json(&folder.join(PROGRESS), &serde_json::json!(state.progress))
 }
 
-impl Log {
-    /// Opens the log and cuts it to its first `steps` rows: those after the last save will be written again.
-    pub fn open(path: PathBuf, steps: u64) -> Result<Self> {
-        let io = |error| Error::io(&path, error);
-        let text = if path.is_file() { fs::read_to_string(&path).map_err(io)? } else { String::new() };
-        let rows = text.split_inclusive('\n').filter(|row| row.ends_with('\n'));
-        let kept: usize =
-            rows.take_while(|row| step_of(row).is_some_and(|step| step <= steps)).map(str::len).sum();
-        let file = fs::OpenOptions::new().create(true).append(true).open(&path).map_err(io)?;
-        file.set_len(kept as u64).map_err(io)?;
-        Ok(Log { path, file })
-    }
-
-    /// Adds a row.
-    pub fn write(&mut self, row: &serde_json::Value) -> Result<()> {
-        writeln!(self.file, "{row}").map_err(|error| Error::io(&self.path, error))
-    }
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    serde_json::from_value(parse_json(path, &files::read(path)?)?)
+        .map_err(|error| Error::format(path, error.to_string()))
 }
 
-fn step_of(row: &str) -> Option<u64> {
-    serde_json::from_str::<serde_json::Value>(row).ok()?["step"].as_u64()
+/// What is in a folder; nothing if there is no such folder.
+fn list(folder: &Path) -> Result<Vec<PathBuf>> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let io = |error| Error::io(folder, error);
+    fs::read_dir(folder).map_err(io)?.map(|entry| Ok(entry.map_err(io)?.path())).collect()
+}
+
+/// Removes a folder, if it is there.
+fn remove(folder: &Path) -> Result<()> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    fs::remove_dir_all(folder).map_err(|error| Error::io(folder, error))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Config, Preset};
+    use crate::train::progress::Scored;
 
-    #[test]
-    fn the_log_is_cut_to_the_saved_step() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = RunDir::log_path(folder.path());
-        fs::write(&path, "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"st").unwrap();
-        let mut log = Log::open(path.clone(), 2).unwrap();
-        log.write(&serde_json::json!({"step": 3, "again": true})).unwrap();
-        assert_eq!(
-            fs::read_to_string(&path).unwrap(),
-            "{\"step\":1}\n{\"step\":2}\n{\"step\":3,\"again\":true}\n"
-        );
+    fn state() -> State {
+        let settings = Settings { ema: 0.5, ..Settings::new(Preset::Tiny, 10) };
+        let mut config = Config::new(Preset::Tiny, 10);
+        (config.d_model, config.encoder.layers, config.decoder.layers) = (4, 1, 1);
+        State::new(&config, &settings, &Device::Cpu).unwrap()
+    }
+
+    fn origin(keep: usize) -> Origin {
+        Origin {
+            settings: Settings { keep, ..Settings::new(Preset::Tiny, 10) },
+            data_sha256: String::new(),
+            tokenizer_sha256: String::new(),
+            src_lang: "a".into(),
+            tgt_lang: "b".into(),
+            version: String::new(),
+            init_from: None,
+        }
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = list(folder)
+            .unwrap()
+            .iter()
+            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
     }
 
     #[test]
-    fn a_best_without_chrf_is_still_read() {
-        let best: Best = serde_json::from_str(r#"{"step":5,"nll":1.25,"bleu":3.0}"#).unwrap();
-        assert_eq!(best, Best { step: 5, nll: 1.25, bleu: 3.0, chrf: None });
-    }
-
-    #[test]
-    fn the_last_state_is_taken_back_and_older_ones_go() {
+    fn the_last_state_is_taken_back() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::new(folder.path());
-        let variables =
-            |x: f32| BTreeMap::from([("a".to_string(), Var::new(&[x, 2.0], &Device::Cpu).unwrap())]);
-        let (saved, fresh) = (variables(1.0), variables(0.0));
-        let mut optimizer = Optimizer::new(&saved).unwrap();
-        assert_eq!(run.load(&fresh, &mut optimizer, &Device::Cpu).unwrap(), Progress::default());
-        let best = Best { step: 5, nll: 1.25, bleu: 3.0, chrf: Some(20.0) };
-        for step in [5, 7] {
-            let progress = Progress { step, best: Some(best), ..Progress::default() };
-            run.save(&progress, &saved, &optimizer).unwrap();
+        let (mut saved, mut fresh) = (state(), state());
+        assert!(!run.load(&mut fresh, &Device::Cpu).unwrap());
+        let name = "model.encoder.layers.0.fc1.bias";
+        let ones = saved.variables[name].ones_like().unwrap();
+        saved.variables[name].set(&ones).unwrap();
+        saved.ema.as_mut().unwrap().update(&saved.variables, 0.5, 10).unwrap();
+        saved.progress.step = 7;
+        saved.progress.best = vec![Scored { step: 5, loss: 1.5, nll: 1.25, bleu: 3.0, chrf: 20.0 }];
+        run.save(&saved, &origin(1)).unwrap();
+        assert!(run.load(&mut fresh, &Device::Cpu).unwrap());
+        assert_eq!(fresh.progress, saved.progress);
+        let bias = |weights: Weights| weights[name].to_vec1::<f32>().unwrap()[0];
+        assert_eq!((bias(fresh.weights()), bias(fresh.ema.unwrap().weights())), (1.0, 0.5));
+    }
+
+    /// The last `keep` states and the weights that they need stay; a leftover of a kill goes.
+    #[test]
+    fn older_states_and_weights_go_after_the_new_one_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::new(folder.path());
+        let path = folder.path().join("train");
+        let mut state = state();
+        fs::create_dir_all(path.join("step-3.tmp")).unwrap();
+        for step in [2, 4, 6, 8] {
+            state.progress.step = step;
+            state.progress.remember(2);
+            run.keep_weights(step, &state.weights()).unwrap();
+            run.save(&state, &origin(2)).unwrap();
         }
-        let progress = run.load(&fresh, &mut optimizer, &Device::Cpu).unwrap();
-        assert_eq!((progress.step, progress.best), (7, Some(best)));
-        assert_eq!(fresh["a"].to_vec1::<f32>().unwrap(), [1.0, 2.0]);
-        assert!(!folder.path().join("train/step-5").exists());
+        let weights = |step: u64| format!("step-{step}.safetensors");
+        assert_eq!(names(&path), ["last", "step-6", "step-8", "weights"]);
+        assert_eq!(names(&path.join("weights")), [weights(4), weights(6), weights(8)]);
+        assert_eq!(run.last().unwrap(), Some(path.join("step-8")));
+        // The same step again, but another state: the old one stays until the new one is there.
+        state.progress.skipped = 1;
+        assert_eq!(run.save(&state, &origin(1)).unwrap(), path.join("step-8-again"));
+        assert_eq!(names(&path), ["last", "step-8-again", "weights"]);
+        assert_eq!(run.save(&state, &origin(1)).unwrap(), path.join("step-8-again"));
+        // A state from before: what is newer is not of this run any more.
+        state.progress.step = 7;
+        run.save(&state, &origin(5)).unwrap();
+        assert_eq!(names(&path), ["last", "step-7", "weights"]);
     }
 }

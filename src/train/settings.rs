@@ -1,6 +1,7 @@
-//! Everything that decides what a training run computes. The resolved settings are saved with the model; a resumed
-//! run must have the same ones, but for those that only say when to stop, look or save.
+//! Everything that decides what a training run computes. The resolved settings are saved with the model; which of them
+//! may change on resume is in `resume`.
 
+use super::best::Criterion;
 use crate::config::{Activation, Config, Dropouts, Positions, Preset, SpecialIds, Stack, Tie};
 use crate::data::Filters;
 use crate::error::{Error, Result};
@@ -72,6 +73,8 @@ pub struct Settings {
     pub seed: u64,
     /// Pairs × longest side of a batch, in pieces.
     pub batch_tokens: usize,
+    /// Batches of one update.
+    pub accumulate: usize,
     /// The learning rate at the end of the warmup.
     pub lr: f64,
     /// Steps of linear increase.
@@ -86,8 +89,24 @@ pub struct Settings {
     pub valid_every: u64,
     /// Steps between saves.
     pub save_every: u64,
+    /// Minutes between saves, beside those by steps; 0 = none by time.
+    pub save_minutes: f64,
+    /// Epochs after which training ends; 0 = never.
+    pub max_epochs: u64,
     /// Validations without improvement after which training ends; 0 = never.
     pub patience: u64,
+    /// By which validations are compared.
+    pub metric: Criterion,
+    /// What patience takes for an improvement must be larger than this.
+    pub min_change: f64,
+    /// Saved states that are kept.
+    pub keep: usize,
+    /// Validated weights that are kept, the best.
+    pub keep_best: usize,
+    /// Validated weights that are averaged at the end, the last; 0 = none.
+    pub average: usize,
+    /// Share of the old in the moving average of the weights; 0 = no such average.
+    pub ema: f64,
     /// In which numbers products are computed.
     #[serde(default)]
     pub compute: Compute,
@@ -107,10 +126,6 @@ pub struct Settings {
     #[serde(default)]
     pub drop_identical: bool,
 }
-
-/// Settings that may differ on resume: they decide when to stop, look and save, how to store, and how exactly to multiply,
-/// not what is computed.
-const MAY_CHANGE: [&str; 6] = ["max_steps", "valid_every", "save_every", "patience", "compute", "dtype"];
 
 impl Settings {
     /// The settings of a new run on `pairs` sentence pairs: what was given, else defaults for the preset, which is by
@@ -176,10 +191,19 @@ impl Settings {
             warmup_steps: 4000,
             label_smoothing: 0.1,
             clip_norm: 1.0,
+            accumulate: 1,
             max_steps: 20_000,
             valid_every: 500,
             save_every: 500,
+            save_minutes: 10.0,
+            max_epochs: 0,
             patience: 5,
+            metric: Criterion::Nll,
+            min_change: 0.0,
+            keep: 1,
+            keep_best: 1,
+            average: 5,
+            ema: 0.0,
             compute: Compute::F32,
             dtype: Stored::F32,
             sample_tokens: 0.0,
@@ -248,8 +272,20 @@ impl Settings {
         if let Some(ratio) = self.max_ratio.filter(|&ratio| !(ratio.is_finite() && ratio >= 1.0)) {
             problems.push(format!("the largest length ratio is {ratio}: it must be at least 1"));
         }
+        if !(0.0..1.0).contains(&self.ema) {
+            problems
+                .push(format!("the decay of the EMA is {}: it must be from 0 (off) to below 1", self.ema));
+        }
+        for (name, value) in [("min change", self.min_change), ("minutes between saves", self.save_minutes)] {
+            if !(value.is_finite() && value >= 0.0) {
+                problems.push(format!("{name} is {value}: it must be 0 or above"));
+            }
+        }
         for (name, value) in [
             ("batch tokens", self.batch_tokens as u64),
+            ("accumulate", self.accumulate as u64),
+            ("saved states to keep", self.keep as u64),
+            ("best weights to keep", self.keep_best as u64),
             ("max steps", self.max_steps),
             ("steps between validations", self.valid_every),
             ("steps between saves", self.save_every),
@@ -259,16 +295,6 @@ impl Settings {
             }
         }
         if problems.is_empty() { Ok(()) } else { Err(Error::Config(problems.join("; "))) }
-    }
-
-    /// The names, old and new values of settings that differ from `saved` and must not on resume.
-    pub fn conflicts(&self, saved: &Settings) -> Vec<String> {
-        let (new, old) = (self.to_json(), saved.to_json());
-        let names =
-            new.as_object().into_iter().flatten().filter(|(name, value)| {
-                !MAY_CHANGE.contains(&name.as_str()) && old[name.as_str()] != **value
-            });
-        names.map(|(name, value)| format!("{name} is {value}, the run has {}", old[name.as_str()])).collect()
     }
 
     /// As JSON, for the run's folder and the model's provenance.
@@ -291,16 +317,6 @@ fn default_vocab_size(pairs: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn conflicts_name_what_a_resumed_run_may_not_change() {
-        let saved = Settings::new(Preset::Tiny, 1000);
-        let mut new = saved.clone();
-        new.max_steps += 5;
-        assert!(new.conflicts(&saved).is_empty());
-        new.seed = 7;
-        assert_eq!(new.conflicts(&saved), ["seed is 7, the run has 1"]);
-    }
 
     #[test]
     fn defaults_follow_what_is_given() {

@@ -8,9 +8,7 @@ use crate::error::Result;
 use crate::model::{Pass, Transformer, linear, parameters::Weights};
 use crate::score::{self, Metric, Score, perplexity};
 use crate::translate::{Options, Translation, Translator, numbered};
-use candle_core::Var;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// Target tokens that are scored together.
 const BATCH_TOKENS: usize = 2048;
@@ -62,15 +60,8 @@ impl Validation {
     }
 }
 
-/// Tries the present weights on dev.
-pub fn validate(
-    config: &Config,
-    variables: &BTreeMap<String, Var>,
-    prepared: &Prepared,
-) -> Result<Validation> {
-    // Detached: nothing here needs a gradient, and the graph would be kept.
-    let weights: Weights =
-        variables.iter().map(|(name, var)| (name.clone(), var.as_detached_tensor())).collect();
+/// Tries weights on dev. They are to be detached: nothing here needs a gradient, and the graph would be kept.
+pub fn validate(config: &Config, weights: Weights, prepared: &Prepared) -> Result<Validation> {
     let plain = Transformer::new(config, &weights, linear::Kind::Plain)?;
     let (loss, nll) = dev_loss(&plain, prepared)?;
     let device = plain.device().clone();

@@ -1,10 +1,14 @@
 //! The flags. What they mean together is worked out by the commands.
 
 mod corpus;
+mod inspect;
+mod life;
 mod scoring;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use corpus::{CorpusArgs, DoctorArgs, DoctorFormat};
+pub use inspect::{AttentionKind, Head, InspectArgs, InspectFormat};
+pub use life::{AverageArgs, LifeArgs};
 pub use scoring::{EvaluateArgs, Measure, ScoreArgs, ScoreFormat, Scoring};
 use std::path::PathBuf;
 use tx::config::{Activation, Positions, Preset, Tie};
@@ -36,6 +40,7 @@ pub enum Command {
     Score(ScoreArgs),
     Evaluate(EvaluateArgs),
     Doctor(DoctorArgs),
+    Average(AverageArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell to write it for.
@@ -145,64 +150,6 @@ pub enum BeamFormat {
     Json,
 }
 
-/// Show the attention weights of a translation.
-#[derive(Debug, Args)]
-pub struct InspectArgs {
-    /// The source sentence.
-    #[arg(allow_hyphen_values = true)]
-    pub sentence: String,
-    /// Look at this translation instead of the model's own.
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    pub target: Option<String>,
-    #[command(flatten)]
-    pub search: Search,
-    /// Which attention to draw.
-    #[arg(long, value_enum, default_value = "cross")]
-    pub kind: AttentionKind,
-    /// Which layer to draw, from 0 [default: the last].
-    #[arg(long, value_name = "N")]
-    pub layer: Option<usize>,
-    /// Which head to draw, from 0, or `mean` of all.
-    #[arg(long, value_name = "HEAD", default_value = "mean")]
-    pub head: Head,
-    /// `text`: a heat map of the chosen kind, layer and head; `json`, `csv`: all of them.
-    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
-    pub format: InspectFormat,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AttentionKind {
-    /// Source tokens look at the source.
-    EncoderSelf,
-    /// Target tokens look at the target before them.
-    DecoderSelf,
-    /// Target tokens look at the source.
-    Cross,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Head {
-    Mean,
-    One(usize),
-}
-
-impl std::str::FromStr for Head {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "mean" => Ok(Head::Mean),
-            _ => text.parse().map(Head::One).map_err(|_| "expected a number from 0, or `mean`".to_string()),
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum InspectFormat {
-    Text,
-    Json,
-    Csv,
-}
-
 /// Train a model on a folder of parallel text.
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
@@ -231,6 +178,8 @@ pub struct TrainArgs {
     pub shape: ShapeArgs,
     #[command(flatten)]
     pub optim: OptimArgs,
+    #[command(flatten)]
+    pub life: LifeArgs,
     #[command(flatten)]
     pub machine: Machine,
 }
@@ -314,7 +263,7 @@ pub struct OptimArgs {
     /// Steps between saves [default: as --valid-every].
     #[arg(long, value_name = "STEPS")]
     pub save_every: Option<u64>,
-    /// Validations without a better dev NLL after which training ends; 0 = never [default: 5].
+    /// Validations without a better --metric on dev after which training ends; 0 = never [default: 5].
     #[arg(long, value_name = "N")]
     pub patience: Option<u64>,
     /// Numbers that are multiplied in training: `f32`, `bf16` (8 bits of mantissa, sums and weights in f32; faster where the

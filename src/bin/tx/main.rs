@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Command::Score(args) => commands::score::run(args),
         Command::Evaluate(args) => commands::evaluate::run(args),
         Command::Doctor(args) => commands::doctor::run(args),
+        Command::Average(args) => commands::average::run(args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "tx", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
@@ -70,7 +71,7 @@ fn set_up(command: &Command) {
         Command::Beam(args) => &args.search.machine,
         Command::InspectAttention(args) => &args.search.machine,
         Command::Evaluate(args) => &args.search.machine,
-        Command::Score(_) | Command::Doctor(_) | Command::Completions { .. } => return,
+        Command::Score(_) | Command::Doctor(_) | Command::Average(_) | Command::Completions { .. } => return,
     };
     // SAFETY: nothing else runs yet; the libraries read these variables when they start their first thread, and the
     // option is a number of the allocator's.

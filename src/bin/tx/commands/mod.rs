@@ -1,5 +1,6 @@
 //! One file per subcommand, and what they share: which model, which device, and how to refuse wrong usage.
 
+pub mod average;
 pub mod beam;
 pub mod doctor;
 mod dry_run;

@@ -15,13 +15,17 @@ use tx::checkpoint::Checkpoint;
 use tx::config::{Positions, SpecialIds};
 use tx::data::Source;
 use tx::ops::{Bf16Level, Compute, bf16_level};
+use tx::train::run_dir::RunDir;
 use tx::train::settings::{Given, Settings};
 use tx::train::validate::scores;
+use tx::train::verify::{Compared, verify_resume};
 use tx::train::{Ending, Event, Prepared, Request, prepare, train};
 use tx::translate::{Notice, Options, Translation, Translator, numbered};
 
 /// What a shell expects of a program that was interrupted.
 const INTERRUPTED: u8 = 130;
+/// Steps of `--verify-resume` unless told otherwise: about a minute for a model that suits the machine.
+const VERIFIED_STEPS: u64 = 10;
 
 pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     let device = device(&args.machine.device)?;
@@ -40,9 +44,15 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
         tokenizer_file,
         resume: args.resume,
         given,
+        init_from: args.life.init_from.clone(),
+        resets: args.life.reset.clone(),
+        max_time: args.life.max_time,
     };
     if args.dry_run {
         return super::dry_run::run(request, &device);
+    }
+    if args.life.verify_resume {
+        return verify(&request, args.optim.max_steps, &device);
     }
     let prepared = prepare(&request, &mut |notice| say!("{notice}"))?;
     let interrupt = stop_on_interrupt()?;
@@ -50,7 +60,7 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     if device.is_cpu() {
         say!("{}", compute_notice(settings.compute));
     }
-    let mut progress = Progress::new(settings.max_steps, settings.patience);
+    let mut progress = Progress::new(settings);
     let report = Report::new(&args.out, &prepared.origin);
     let outcome = train(&prepared, &args.out, &device, &interrupt, &mut |event| {
         progress.show(&event);
@@ -61,7 +71,11 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
         }
     });
     progress.finish();
-    let outcome = outcome?;
+    let outcome = outcome.with_context(|| way_on(&args.out))?;
+    let skipped = outcome.progress.skipped;
+    if skipped > 0 {
+        say!("warning: {skipped} steps of this run were skipped: their gradient was not finite");
+    }
     let (data, out) = (shell_words(&args.data), shell_word(&args.out));
     let here = if args.out == tx::train::default_out() { String::new() } else { format!(" --out {out}") };
     if outcome.ending == Ending::Interrupted {
@@ -69,8 +83,12 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let why = match outcome.ending {
-        Ending::Patience => format!("dev did not improve {} times in a row", settings.patience),
-        _ => "all steps are done".to_string(),
+        Ending::Patience => {
+            format!("dev {} did not improve {} times in a row", settings.metric.name(), settings.patience)
+        }
+        Ending::MaxEpochs => format!("{} epochs are done", settings.max_epochs),
+        Ending::MaxTime => format!("--max-time is over; to go on: tx train {data}{here} --resume"),
+        Ending::MaxSteps | Ending::Interrupted => "all steps are done".to_string(),
     };
     let memory = peak_memory().map_or(String::new(), |mib| format!(", at most {mib} MiB of memory"));
     say!(
@@ -89,9 +107,42 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Where a run that failed can be taken up again.
+fn way_on(out: &Path) -> String {
+    match RunDir::new(out).last() {
+        Ok(Some(saved)) => {
+            format!("training failed; --resume goes on from {}, which is untouched", saved.display())
+        }
+        _ => "training failed before the first save".to_string(),
+    }
+}
+
+/// Proves on the user's text that resuming is exact.
+fn verify(
+    request: &Request,
+    max_steps: Option<u64>,
+    device: &tx::candle_core::Device,
+) -> anyhow::Result<ExitCode> {
+    let scratch = tempfile::tempdir().context("could not make a temporary folder")?;
+    let steps = max_steps.unwrap_or(VERIFIED_STEPS).max(2);
+    let compared = verify_resume(request, steps, scratch.path(), device, &mut |notice| say!("{notice}"))?;
+    for Compared { name, bytes, is_same } in &compared {
+        say!("  {} {name} ({bytes} bytes)", if *is_same { "same     " } else { "DIFFERENT" });
+    }
+    if compared.iter().all(|file| file.is_same) {
+        say!(
+            "resuming is exact: {steps} steps in one go and in two halves left the same {} files",
+            compared.len()
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    say!("resuming is NOT exact: the files above differ");
+    Ok(ExitCode::FAILURE)
+}
+
 /// The settings that were given, by the library's names, and the tokenizer if it is a file.
 fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
-    let TrainArgs { corpus, shape, optim, .. } = args;
+    let TrainArgs { corpus, shape, optim, life, .. } = args;
     let kind = corpus.tokenizer.as_deref().filter(|name| ["bpe", "word", "char"].contains(name));
     let file = corpus.tokenizer.as_ref().filter(|_| kind.is_none()).map(PathBuf::from);
     if let Some(file) = &file {
@@ -142,6 +193,15 @@ fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
         "valid_every": optim.valid_every,
         "save_every": optim.save_every,
         "patience": optim.patience,
+        "accumulate": life.accumulate,
+        "max_epochs": life.max_epochs,
+        "save_minutes": life.save_minutes,
+        "keep": life.keep,
+        "keep_best": life.keep_best,
+        "metric": life.metric,
+        "min_change": life.min_change,
+        "average": life.average,
+        "ema": life.ema,
         "compute": compute(args),
         "dtype": optim.dtype,
     });

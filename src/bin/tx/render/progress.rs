@@ -4,8 +4,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use tx::score::perplexity;
+use tx::train::best::Criterion;
+use tx::train::finish::Candidate;
 use tx::train::validate::Validation;
-use tx::train::{Event, StepReport};
+use tx::train::{Event, Settings, StepReport};
 
 /// Time between lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(30);
@@ -17,6 +19,7 @@ pub struct Progress {
     bar: Option<ProgressBar>,
     max_steps: u64,
     patience: u64,
+    metric: Criterion,
     batches_per_epoch: usize,
     means: Option<Means>,
     last_line: Instant,
@@ -30,12 +33,14 @@ struct Means {
 }
 
 impl Progress {
-    /// For a run of `max_steps` that ends after `patience` validations without improvement.
-    pub fn new(max_steps: u64, patience: u64) -> Self {
+    /// For a run with these settings.
+    pub fn new(settings: &Settings) -> Self {
+        let Settings { max_steps, patience, metric, .. } = *settings;
         Progress {
             bar: None,
             max_steps,
             patience,
+            metric,
             batches_per_epoch: 1,
             means: None,
             last_line: Instant::now(),
@@ -52,6 +57,14 @@ impl Progress {
                     "{parameters:.1} million parameters, about {batches_per_epoch} batches an epoch, from step {}",
                     progress.step + 1
                 ));
+                self.say(&format!(
+                    "the best model is that of the {} dev {}",
+                    if self.metric.direction() == "lower" { "lowest" } else { "highest" },
+                    self.metric.name()
+                ));
+                if progress.step > 0 {
+                    self.say(&from_checkpoint(progress, self.metric));
+                }
                 self.start_bar(progress.step);
             }
             Event::Step(report) => self.step(report),
@@ -63,6 +76,7 @@ impl Progress {
             Event::Validated { step, validation, is_best, without_improvement } => {
                 self.validated(*step, validation, *is_best, *without_improvement);
             }
+            Event::Finished { candidates, winner } => self.finished(candidates, *winner),
             Event::Saved(path) => {
                 if let Some(bar) = &self.bar {
                     bar.set_prefix(format!(
@@ -134,19 +148,22 @@ impl Progress {
             (false, 0) => "no improvement".to_string(),
             (false, patience) => format!("no improvement, {without_improvement} of {patience}"),
         };
-        self.say(&format!(
-            "step {step}: dev loss {:.4}  nll {:.4}  ppl {:.2}  BLEU {:.2}  chrF {:.2}  ({verdict})",
-            validation.loss,
-            validation.nll,
-            validation.perplexity(),
-            validation.bleu,
-            validation.chrf
-        ));
+        self.say(&format!("step {step}: dev {}  ({verdict})", numbers(validation)));
         for sample in &validation.samples {
             self.say(&format!(
                 "  src {}\n  ref {}\n  hyp {}",
                 sample.src, sample.reference, sample.hypothesis
             ));
+        }
+    }
+
+    /// The table of the weights that could become the model.
+    fn finished(&self, candidates: &[Candidate], winner: usize) {
+        for (at, Candidate { kind, steps, validation }) in candidates.iter().enumerate() {
+            let steps = steps.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            let verdict = if at == winner { "  (the model)" } else { "" };
+            let name = kind.name();
+            self.say(&format!("{name:<7} dev {}  (step {steps}){verdict}", numbers(validation)));
         }
     }
 
@@ -157,6 +174,32 @@ impl Progress {
             None => say!("{text}"),
         }
     }
+}
+
+fn numbers(validation: &Validation) -> String {
+    format!(
+        "loss {:.4}  nll {:.4}  ppl {:.2}  BLEU {:.2}  chrF {:.2}",
+        validation.loss,
+        validation.nll,
+        validation.perplexity(),
+        validation.bleu,
+        validation.chrf
+    )
+}
+
+/// What a resumed run has of its past.
+fn from_checkpoint(progress: &tx::train::progress::Progress, metric: Criterion) -> String {
+    let best = progress.best.first().map_or("none".to_string(), |best| {
+        format!("{} {:.4} at step {}", metric.name(), metric.of(best), best.step)
+    });
+    format!(
+        "from the checkpoint: weights, moments, step {}, epoch {}, {} batches of it used, best so far: {best}, {} validations \
+         without improvement",
+        progress.step,
+        progress.epoch + 1,
+        progress.batch,
+        progress.without_improvement
+    )
 }
 
 fn mix(old: f64, new: f64) -> f64 {
