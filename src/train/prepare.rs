@@ -96,7 +96,8 @@ impl Job<'_> {
             && !self.corpora.has_stdin()
         {
             check_same_text(&self.request.out, saved, &self.hash(&self.corpora.hashes()?))?;
-            let settings = settle(self.request, Some(saved), 0, tell)?;
+            let mut notices = vec![];
+            let settings = settle(self.request, Some(saved), 0, &mut |notice| notices.push(notice))?;
             let tokenizer = self.run.tokenizer()?;
             let key = key(&saved.data_sha256, &tokenizer, &settings);
             // A damaged cache is as good as none.
@@ -104,6 +105,7 @@ impl Job<'_> {
                 && let Ok(train) = self.cache().open(&meta, &tokenizer)
             {
                 let rest = Rest::read(self.corpora, meta.held_out.clone())?;
+                notices.into_iter().for_each(&mut *tell);
                 tell("train is read from the cache of the run".into());
                 let data_sha256 = saved.data_sha256.clone();
                 return self
