@@ -146,7 +146,13 @@ impl Writer {
             self.lengths.iter().flat_map(|&(src, tgt)| [src, tgt]).flat_map(u32::to_le_bytes).collect();
         fs::write(&path, bytes).map_err(|e| Error::io(&path, e))?;
         let text = self.text.map(SpoolWriter::finish).transpose()?;
-        Ok(TrainSet::new(Pairs::of(self.ids.finish()?, self.lengths), text, folder.to_path_buf()))
+        let ids = self.ids.finish()?;
+        // What `cache.json` vouches for must have reached the disk before it.
+        for name in ["ids", "lengths", "text"].into_iter().filter(|&name| name != "text" || text.is_some()) {
+            let path = folder.join(name);
+            fs::File::open(&path).and_then(|file| file.sync_all()).map_err(|e| Error::io(&path, e))?;
+        }
+        Ok(TrainSet::new(Pairs::of(ids, self.lengths), text, folder.to_path_buf()))
     }
 }
 

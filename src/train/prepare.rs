@@ -116,7 +116,8 @@ impl Job<'_> {
         {
             let data_sha256 = self.hash(&self.corpora.hashes()?);
             self.check_text(saved, &data_sha256)?;
-            let settings = settle(self.request, Some(saved), 0, tell)?;
+            let mut notices = vec![];
+            let settings = settle(self.request, Some(saved), 0, &mut |notice| notices.push(notice))?;
             let tokenizer = self.run.tokenizer()?;
             let key = key(&data_sha256, &tokenizer, &settings);
             // A damaged cache is as good as none.
@@ -124,6 +125,7 @@ impl Job<'_> {
                 && let Ok(train) = self.cache().open(&meta, &tokenizer)
             {
                 let rest = Rest::read(self.corpora, meta.held_out.clone())?;
+                notices.into_iter().for_each(&mut *tell);
                 tell("train is read from the cache of the run".into());
                 return self
                     .finish(Encoded { settings, tokenizer, data_sha256, train, meta, rest, lock }, tell);
