@@ -1,8 +1,30 @@
-//! Where a run stands.
+//! What a run is, and where it stands.
 
+use super::fine_tune::StartedFrom;
 use super::resume::Reset;
+use super::settings::Settings;
 use super::validate::Validation;
 use serde::{Deserialize, Serialize};
+
+/// What a run was started with, and what it was started on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Resolved settings.
+    pub settings: Settings,
+    /// SHA-256 of the training text.
+    pub data_sha256: String,
+    /// SHA-256 of the tokenizer.
+    pub tokenizer_sha256: String,
+    /// Source language.
+    pub src_lang: String,
+    /// Target language.
+    pub tgt_lang: String,
+    /// Version of tx.
+    pub version: String,
+    /// The model that it was fine-tuned from.
+    #[serde(default)]
+    pub init_from: Option<StartedFrom>,
+}
 
 /// Where a run stands. With the weights (also those kept for the best and for the average), the moments and the settings
 /// this is all its state: masks, orders and initial values are functions of seed, epoch and step.

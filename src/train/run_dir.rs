@@ -4,9 +4,8 @@
 //! A step directory is made as `.tmp`, synced, renamed; only then the pointer moves, and only then older ones go, renamed
 //! to `.tmp` first: a kill at any moment leaves a complete one behind the pointer, and what looks complete is.
 
-use super::fine_tune::StartedFrom;
+pub use super::progress::Origin;
 use super::progress::Progress;
-use super::settings::Settings;
 use super::state::{State, take};
 use crate::checkpoint::{files, parse_json, tensors, write_json};
 use crate::error::{Error, Result};
@@ -14,30 +13,9 @@ use crate::model::parameters::Weights;
 use crate::text::Tokenizer;
 use candle_core::{DType, Device};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// What a run was started with, and what it was started on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Origin {
-    /// Resolved settings.
-    pub settings: Settings,
-    /// SHA-256 of the training text.
-    pub data_sha256: String,
-    /// SHA-256 of the tokenizer.
-    pub tokenizer_sha256: String,
-    /// Source language.
-    pub src_lang: String,
-    /// Target language.
-    pub tgt_lang: String,
-    /// Version of tx.
-    pub version: String,
-    /// The model that it was fine-tuned from.
-    #[serde(default)]
-    pub init_from: Option<StartedFrom>,
-}
 
 /// The folder `train` inside a model directory.
 #[derive(Debug)]
@@ -277,6 +255,7 @@ fn remove(folder: &Path) -> Result<()> {
 mod tests {
     use super::*;
     use crate::config::{Config, Preset};
+    use crate::train::Settings;
     use crate::train::progress::Scored;
 
     fn state() -> State {

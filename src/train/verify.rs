@@ -109,3 +109,28 @@ fn log_without_times(out: &Path) -> Result<String> {
     }
     Ok(rows)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Times in the log do not count; anything else does.
+    #[test]
+    fn a_difference_is_found_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+        for (out, seconds, moments) in [(&one, 1.5, "m"), (&other, 2.5, "n")] {
+            let state = out.join("train/step-4");
+            std::fs::create_dir_all(&state).unwrap();
+            std::fs::write(out.join("model.safetensors"), "w").unwrap();
+            std::fs::write(out.join("train/last"), "step-4").unwrap();
+            std::fs::write(state.join("optimizer.safetensors"), moments).unwrap();
+            let row = json!({"step": 1, "loss": 3.5, "seconds": seconds, "tgt_tok_s": seconds});
+            std::fs::write(out.join("train.jsonl"), format!("{row}\n")).unwrap();
+        }
+        let compared = compare(&one, &other).unwrap();
+        let found: Vec<_> = compared.iter().map(|file| (file.name.as_str(), file.is_same)).collect();
+        let moments = "train/step-4/optimizer.safetensors";
+        assert_eq!(found, [("model.safetensors", true), (moments, false), ("train.jsonl", true)]);
+    }
+}
