@@ -105,6 +105,29 @@ fn workers_together_are_one_worker() {
     assert_eq!(weights(&train("again", 3, 4096, 0.1)), once);
 }
 
+/// A run that goes on with other threads is told so, since its bytes will be others.
+#[test]
+fn another_number_of_workers_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let workers = |threads: usize, max_steps: u64, resume: bool| {
+        let settings = given(serde_json::json!({"batch_tokens": 4096, "max_steps": max_steps}));
+        let request = Request { resume, ..request(&toy(), &folder.path().join("run"), settings) };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let mut seen = None;
+            run(&request, &mut |event, _| {
+                if let Event::Begin { progress, workers, .. } = event {
+                    seen = Some((progress.workers, workers));
+                }
+            })
+            .unwrap();
+            seen
+        })
+    };
+    assert_eq!(workers(1, 1, false), Some((0, 1)));
+    assert_eq!(workers(2, 2, true), Some((1, 2)));
+}
+
 /// A whole run in bf16 follows the run in f32: the mean loss of every ten steps within 1 %.
 #[test]
 fn bf16_follows_f32() {

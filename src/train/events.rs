@@ -10,8 +10,10 @@ use std::path::Path;
 pub enum Event<'a> {
     /// Training starts, or goes on, at this step.
     Begin {
-        /// Where it stands.
+        /// Where it stands, with the workers that it had.
         progress: &'a Progress,
+        /// The workers that it has now.
+        workers: usize,
         /// Of this epoch, an update each.
         batches_per_epoch: usize,
         /// Numbers that are trained.

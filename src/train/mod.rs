@@ -66,9 +66,11 @@ pub fn train(
     let mut epoch = prepared.epoch(state.progress.epoch)?;
     observe(Event::Begin {
         progress: &state.progress,
+        workers: workers.shards(),
         batches_per_epoch: epoch.len().div_ceil(settings.accumulate),
         parameters: state.variables.values().map(|var| var.elem_count()).sum(),
     });
+    state.progress.workers = workers.shards();
     let (mut tokens, mut seconds, mut last_save) = (0, 0.0, Instant::now());
     let ending = loop {
         let progress = &mut state.progress;

@@ -54,6 +54,9 @@ pub struct Progress {
     pub optimizer_from: u64,
     /// The step at which the schedule of the learning rate began.
     pub schedule_from: u64,
+    /// How many workers share a batch: another number adds gradients in another order. 0 before the first step.
+    #[serde(default)]
+    pub workers: usize,
 }
 
 /// A validation in numbers.

@@ -50,7 +50,7 @@ impl Progress {
     /// Shows one event.
     pub fn show(&mut self, event: &Event) {
         match event {
-            Event::Begin { progress, batches_per_epoch, parameters } => {
+            Event::Begin { progress, workers, batches_per_epoch, parameters } => {
                 self.batches_per_epoch = (*batches_per_epoch).max(1);
                 let parameters = *parameters as f64 / 1e6;
                 self.say(&format!(
@@ -62,6 +62,13 @@ impl Progress {
                     if self.metric.direction() == "lower" { "lowest" } else { "highest" },
                     self.metric.name()
                 ));
+                if progress.workers > 0 && progress.workers != *workers {
+                    self.say(&format!(
+                        "note: {workers} workers share a batch, not {} as before: gradients are added in another order, so \
+                         the bytes will not be those of a run that never stopped (--threads)",
+                        progress.workers
+                    ));
+                }
                 if progress.step > 0 {
                     self.say(&from_checkpoint(progress, self.metric));
                 }
