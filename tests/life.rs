@@ -8,6 +8,7 @@ use std::time::Duration;
 use tx::candle_core::Device;
 use tx::checkpoint::{Checkpoint, average, tensors};
 use tx::rng::Rng;
+use tx::train::finish::Candidate;
 use tx::train::resume::Reset;
 use tx::train::{Ending, Event, Request};
 
@@ -118,7 +119,7 @@ fn a_full_disk_keeps_the_last_save() {
     // Blocks of 512 bytes: less than the weights take. The signal of the limit is ignored, so that the write fails.
     let output = run(&full, "trap '' XFSZ; ulimit -f 20;", "--resume");
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert_parts(&stderr(&output), &["could not write", ".safetensors", "which is untouched", "step-4"]);
+    assert_parts(&stderr(&output), &["could not write", ".safetensors", "the last saved state is", "step-4"]);
     let after = state(&full);
     assert!(
         ["model.safetensors", "optimizer.safetensors", "progress.json"]
@@ -246,12 +247,10 @@ fn the_winner_on_dev_becomes_the_model() {
     let more = json!({"max_steps": 30, "valid_every": 4, "average": 3, "keep_best": 2, "ema": 0.8, "metric": "loss"});
     let (mut losses, mut chosen) = (Vec::new(), 0);
     train(&request(&toy(), &out, given(more)), &mut |event, _| {
-        if let Event::Finished { candidates, winner } = event {
-            losses = candidates
-                .iter()
-                .map(|candidate| (candidate.kind.name(), candidate.validation.loss))
-                .collect();
-            chosen = winner;
+        if let Event::Finished(choice) = event {
+            let loss = |candidate: &Candidate| (candidate.kind.name(), candidate.validation.loss);
+            losses = choice.candidates.iter().map(loss).collect();
+            chosen = choice.winner.unwrap();
         }
     })
     .unwrap();

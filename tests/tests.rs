@@ -3,6 +3,8 @@
 mod common;
 /// What `tx train` reads: standard input, several corpora, filters, the cache; `--dry-run`; `tx doctor`.
 mod corpora;
+/// Runs whose files were lost or damaged.
+mod damage;
 /// Search, caches and batches on the real model: laws that hold for every input.
 mod decoding;
 /// `tx evaluate` against what it is made of: translations, scores, and `transformers`' probabilities.

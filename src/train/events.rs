@@ -1,6 +1,6 @@
 //! What training tells its observer, and what it leaves.
 
-use super::finish::Candidate;
+use super::finish::Choice;
 use super::progress::Progress;
 use super::validate::Validation;
 use std::path::Path;
@@ -40,12 +40,7 @@ pub enum Event<'a> {
         without_improvement: u64,
     },
     /// At the end: the weights that could become the model.
-    Finished {
-        /// All of them.
-        candidates: &'a [Candidate],
-        /// Which of them is the model now.
-        winner: usize,
-    },
+    Finished(&'a Choice),
     /// The state was saved.
     Saved(&'a Path),
 }

@@ -9,10 +9,11 @@ use super::validate::{Validation, validate};
 use crate::checkpoint::average::Mean;
 use crate::checkpoint::{Checkpoint, Generation, TxInfo, config_json, tensors};
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::parameters::Weights;
 use candle_core::Device;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::path::Path;
 
 /// Weights that may become the model.
@@ -57,6 +58,17 @@ impl Candidate {
     }
 }
 
+/// What the model was chosen from.
+#[derive(Debug)]
+pub struct Choice {
+    /// All that were tried.
+    pub candidates: Vec<Candidate>,
+    /// Which of them is the model now.
+    pub winner: Option<usize>,
+    /// What could not be tried, and why.
+    pub left_out: Vec<(Kind, Error)>,
+}
+
 /// Writes the model directory.
 #[derive(Debug)]
 pub struct ModelWriter<'a> {
@@ -69,14 +81,26 @@ pub struct ModelWriter<'a> {
 }
 
 impl ModelWriter<'_> {
-    /// Tries all candidates that there are and writes the best of them; gives them and which one it is. Among equals the
-    /// first one wins: best, last, average, EMA.
-    pub fn finish(&self, state: &State, run: &RunDir, device: &Device) -> Result<(Vec<Candidate>, usize)> {
+    /// Tries all candidates that there are and writes the best of them. Among equals the first one wins: best, last,
+    /// average, EMA. Those whose kept weights cannot be read are left out.
+    pub fn finish(&self, state: &State, run: &RunDir, device: &Device) -> Result<Choice> {
         let metric = self.prepared.origin.settings.metric;
         let mut candidates: Vec<Candidate> = Vec::new();
         let mut winner: Option<(usize, Weights)> = None;
-        for (kind, steps) in kinds(state) {
-            let weights = weights(kind, &steps, state, run, device)?;
+        let mut left_out = Vec::new();
+        let mut kinds = kinds(state);
+        while let Some((kind, steps)) = kinds.pop_front() {
+            let weights = match weights(kind, &steps, state, run, device) {
+                Ok(weights) => weights,
+                Err(error) => {
+                    // The weights are at hand where the best are the last.
+                    if kind == Kind::Best && steps == [state.progress.step] {
+                        kinds.push_front((Kind::Last, steps));
+                    }
+                    left_out.push((kind, error));
+                    continue;
+                }
+            };
             let validation = validate(self.config, weights.clone(), self.prepared)?;
             let scored = Scored::new(state.progress.step, &validation);
             let is_better = match &winner {
@@ -92,9 +116,12 @@ impl ModelWriter<'_> {
             }
             candidates.push(Candidate { kind, steps, validation });
         }
-        let (at, weights) = winner.unwrap_or_else(|| (0, state.weights()));
-        self.write(weights, state, Some((&candidates[at], &candidates)))?;
-        Ok((candidates, at))
+        let (at, weights) = match winner {
+            Some((at, weights)) => (Some(at), weights),
+            None => (None, state.weights()),
+        };
+        self.write(weights, state, at.map(|at| (&candidates[at], candidates.as_slice())))?;
+        Ok(Choice { candidates, winner: at, left_out })
     }
 
     /// Writes the weights of the best validation so far.
@@ -144,19 +171,19 @@ impl ModelWriter<'_> {
 }
 
 /// What there is to choose from, and of which steps. A single state is not averaged, and the last is left out where it is the best.
-fn kinds(state: &State) -> Vec<(Kind, Vec<u64>)> {
+fn kinds(state: &State) -> VecDeque<(Kind, Vec<u64>)> {
     let progress = &state.progress;
-    let mut kinds = Vec::new();
+    let mut kinds = VecDeque::new();
     let best = progress.best.first().map(|best| best.step);
     kinds.extend(best.map(|step| (Kind::Best, vec![step])));
     if best != Some(progress.step) {
-        kinds.push((Kind::Last, vec![progress.step]));
+        kinds.push_back((Kind::Last, vec![progress.step]));
     }
     if progress.ring.len() > 1 {
-        kinds.push((Kind::Average, progress.ring.clone()));
+        kinds.push_back((Kind::Average, progress.ring.clone()));
     }
     if state.ema.is_some() {
-        kinds.push((Kind::Ema, vec![progress.step]));
+        kinds.push_back((Kind::Ema, vec![progress.step]));
     }
     kinds
 }

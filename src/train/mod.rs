@@ -74,7 +74,8 @@ pub fn train(
     let (mut tokens, mut seconds, mut last_save) = (0, 0.0, Instant::now());
     let ending = loop {
         let progress = &mut state.progress;
-        if progress.batch >= epoch.len() {
+        // With a small weight an epoch may have no pair at all.
+        while progress.batch >= epoch.len() {
             (progress.epoch, progress.batch) = (progress.epoch + 1, 0);
             epoch = prepared.epoch(progress.epoch)?;
         }
@@ -167,8 +168,7 @@ pub fn train(
     observe(Event::Saved(&run.save(&state, origin)?));
     if ending != Ending::Interrupted {
         // Nothing of this is part of the saved state: a longer run would not have looked here.
-        let (candidates, winner) = writer.finish(&state, &run, device)?;
-        observe(Event::Finished { candidates: &candidates, winner });
+        observe(Event::Finished(&writer.finish(&state, &run, device)?));
     } else if state.progress.best.is_empty() {
         writer.write(state.weights(), &state, None)?;
     }
@@ -185,6 +185,7 @@ fn start(
     let mut state = State::new(config, &prepared.origin.settings, device)?;
     if run.load(&mut state, device)? {
         state.reset(&prepared.resets)?;
+        state.progress.average_at_most(prepared.origin.settings.average);
     } else if let Some(model) = &prepared.origin.init_from {
         model.start(&mut state, device)?;
     }

@@ -75,6 +75,17 @@ impl Prepared {
 pub fn prepare(request: &Request, tell: &mut dyn FnMut(String)) -> Result<Prepared> {
     let run = RunDir::new(&request.out);
     let saved = saved_origin(&run, request)?;
+    if let Some(saved) = &saved {
+        let asked = [("--from", &request.from, &saved.src_lang), ("--to", &request.to, &saved.tgt_lang)];
+        for (flag, asked, has) in asked {
+            if let Some(asked) = asked.as_ref().filter(|asked| *asked != has) {
+                let what = format!(
+                    "--resume: the run's {flag} is {has}, not {asked}: leave it out, or start a new run"
+                );
+                return Err(Error::Config(what));
+            }
+        }
+    }
     let (from, to) = match &saved {
         Some(saved) => (Some(saved.src_lang.as_str()), Some(saved.tgt_lang.as_str())),
         None => (request.from.as_deref(), request.to.as_deref()),

@@ -91,6 +91,11 @@ impl Progress {
     /// Adds the weights of this step to those that are averaged: the last `most`.
     pub fn remember(&mut self, most: usize) {
         self.ring.push(self.step);
+        self.average_at_most(most);
+    }
+
+    /// Averages the last `most` of those whose weights are kept.
+    pub fn average_at_most(&mut self, most: usize) {
         self.ring.drain(..self.ring.len().saturating_sub(most));
     }
 

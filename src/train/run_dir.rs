@@ -80,8 +80,10 @@ impl RunDir {
 
     /// What the run here was started with, or last saved with.
     pub fn origin(&self) -> Result<Origin> {
-        let folder = self.last()?.unwrap_or_else(|| self.path.clone());
-        read_json(&folder.join(ORIGIN))
+        match self.last()? {
+            Some(folder) => read_json(&folder.join(ORIGIN)).map_err(|error| self.unreadable(&folder, error)),
+            None => read_json(&self.path.join(ORIGIN)),
+        }
     }
 
     /// The run's tokenizer.
@@ -167,9 +169,32 @@ impl RunDir {
         Ok(list(&self.path)?.into_iter().filter_map(|path| Some((step(&path)?, path))).collect())
     }
 
-    /// Takes the last saved state back; false if nothing was saved yet.
+    /// Takes the last saved state back; false if nothing was saved yet. An error names the older states that are kept.
     pub fn load(&self, state: &mut State, device: &Device) -> Result<bool> {
         let Some(folder) = self.last()? else { return Ok(false) };
+        let loaded = self.load_from(&folder, state, device);
+        loaded.map(|()| true).map_err(|error| self.unreadable(&folder, error))
+    }
+
+    /// The error of a last state that is damaged, with the way back to an older one.
+    fn unreadable(&self, folder: &Path, error: Error) -> Error {
+        let others = self.states().unwrap_or_default().into_iter().map(|(_, path)| path);
+        let names: Vec<String> = others
+            .filter(|path| path != folder)
+            .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+            .collect();
+        let way_on = match names.is_empty() {
+            true => "no older state is kept: start a new run".to_string(),
+            false => format!(
+                "older states are kept: {}; write the name of one into {} and --resume goes on from it",
+                names.join(", "),
+                self.path.join(POINTER).display()
+            ),
+        };
+        Error::format(folder, format!("the last saved state cannot be read: {error}; {way_on}"))
+    }
+
+    fn load_from(&self, folder: &Path, state: &mut State, device: &Device) -> Result<()> {
         let in_file = |name: &str| {
             let path = folder.join(name);
             move |error: Error| match error {
@@ -187,7 +212,7 @@ impl RunDir {
             ema.load(&saved).map_err(in_file(EMA))?;
         }
         state.progress = read_json(&folder.join(PROGRESS))?;
-        Ok(true)
+        Ok(())
     }
 
     /// Keeps the weights of a validated step.
@@ -207,8 +232,10 @@ impl RunDir {
         let mut in_use: BTreeSet<PathBuf> =
             progress.weights_in_use().map(|step| self.weights_path(step)).collect();
         for (_, folder) in self.states()? {
-            let saved: Progress = read_json(&folder.join(PROGRESS))?;
-            in_use.extend(saved.weights_in_use().map(|step| self.weights_path(step)));
+            // A damaged state needs none any more.
+            if let Ok(saved) = read_json::<Progress>(&folder.join(PROGRESS)) {
+                in_use.extend(saved.weights_in_use().map(|step| self.weights_path(step)));
+            }
         }
         for path in list(&self.path.join(KEPT_WEIGHTS))? {
             if !in_use.contains(&path) {

@@ -111,7 +111,7 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
 fn way_on(out: &Path) -> String {
     match RunDir::new(out).last() {
         Ok(Some(saved)) => {
-            format!("training failed; --resume goes on from {}, which is untouched", saved.display())
+            format!("training failed; the last saved state is {}", saved.display())
         }
         _ => "training failed before the first save".to_string(),
     }

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use tx::score::perplexity;
 use tx::train::best::Criterion;
-use tx::train::finish::Candidate;
+use tx::train::finish::{Candidate, Choice};
 use tx::train::validate::Validation;
 use tx::train::{Event, Settings, StepReport};
 
@@ -83,7 +83,7 @@ impl Progress {
             Event::Validated { step, validation, is_best, without_improvement } => {
                 self.validated(*step, validation, *is_best, *without_improvement);
             }
-            Event::Finished { candidates, winner } => self.finished(candidates, *winner),
+            Event::Finished(choice) => self.finished(choice),
             Event::Saved(path) => {
                 if let Some(bar) = &self.bar {
                     bar.set_prefix(format!(
@@ -165,10 +165,13 @@ impl Progress {
     }
 
     /// The table of the weights that could become the model.
-    fn finished(&self, candidates: &[Candidate], winner: usize) {
+    fn finished(&self, Choice { candidates, winner, left_out }: &Choice) {
+        for (kind, error) in left_out {
+            self.say(&format!("warning: {} is left out of the choice of the model: {error}", kind.name()));
+        }
         for (at, Candidate { kind, steps, validation }) in candidates.iter().enumerate() {
             let steps = steps.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-            let verdict = if at == winner { "  (the model)" } else { "" };
+            let verdict = if Some(at) == *winner { "  (the model)" } else { "" };
             let name = kind.name();
             self.say(&format!("{name:<7} dev {}  (step {steps}){verdict}", numbers(validation)));
         }
