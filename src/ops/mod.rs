@@ -5,7 +5,6 @@
 
 mod activation;
 mod adam;
-mod add;
 mod add_norm;
 mod attention;
 mod bf16;
@@ -17,12 +16,12 @@ mod cross_entropy;
 mod dropout;
 mod embedding;
 mod grad_norm;
+mod in_place;
 mod kernel;
 mod lanes;
 mod linear;
 mod log_softmax;
 mod matmul;
-mod mix;
 mod packed;
 mod rows;
 mod simd;
@@ -30,7 +29,6 @@ mod spans;
 
 pub use activation::{activation, activation_plain};
 pub use adam::{AdamOptions, adam_step, adam_step_plain};
-pub use add::add_in_place;
 pub use add_norm::{add_norm, add_norm_plain, layer_norm_plain};
 pub use attention::*;
 pub use bf16::{Bf16Level, bf16_level};
@@ -39,8 +37,8 @@ pub use cross_entropy::{Loss, cross_entropy, cross_entropy_plain, smoothed_targe
 pub use dropout::{Dropout, dropout, dropout_plain, kept};
 pub use embedding::{Lookup, embedding, embedding_plain};
 pub use grad_norm::{grad_norm, grad_norm_plain};
+pub use in_place::{add_in_place, mix_in_place};
 pub use linear::{linear, linear_plain, linear_relu, linear_relu_plain};
 pub use log_softmax::*;
-pub use mix::mix_in_place;
 pub use packed::PackedLinear;
 pub use spans::*;
