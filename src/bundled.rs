@@ -1,9 +1,8 @@
 //! The English-German model inside the library (see `assets/en-de/README.md`).
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Bytes, Checkpoint};
 use crate::error::Result;
 use candle_core::Device;
-use std::borrow::Cow;
 use std::path::Path;
 
 /// The files of its directory.
@@ -16,6 +15,6 @@ const FILES: [(&str, &[u8]); 3] = [
 /// Opens it.
 pub fn open(device: &Device) -> Result<Checkpoint> {
     Checkpoint::from_files(Path::new("bundled"), device, |name| {
-        Ok(FILES.iter().find(|(file, _)| *file == name).map(|(_, bytes)| Cow::Borrowed(*bytes)))
+        Ok(FILES.iter().find(|(file, _)| *file == name).map(|(_, bytes)| Box::new(*bytes) as Bytes))
     })
 }

@@ -28,7 +28,7 @@ pub fn tiny() -> Checkpoint {
 }
 
 pub fn transformer(checkpoint: &Checkpoint, kind: linear::Kind) -> Transformer {
-    Transformer::new(&checkpoint.config, &checkpoint.weights, kind).unwrap()
+    Transformer::new(&checkpoint.config, checkpoint.weights.clone(), kind).unwrap()
 }
 
 /// `[[1, 2], [3]]` as ids.

@@ -4,12 +4,13 @@ use serde_json::Value;
 use tx::candle_core::Device;
 use tx::model::Pass;
 use tx::model::linear::Kind;
+use tx::ops::Precision;
 use tx::search::{self, Finish, LengthPenalty, Like, Scorer, TransformerScorer};
 use tx::translate::forced::LeftOut;
 use tx::translate::{Options, Translation, Translator};
 
 fn translator() -> Translator {
-    Translator::new(tiny(), &Device::Cpu).unwrap()
+    Translator::new(tiny(), &Device::Cpu, None).unwrap()
 }
 
 fn beam(beam_size: usize) -> Options {
@@ -57,7 +58,7 @@ fn greedy_agrees_with_transformers() {
 /// Given targets, fed token by token, have the log-probabilities that `transformers` gives them.
 #[test]
 fn forced_log_probs_agree_with_transformers() {
-    let model = transformer(&tiny(), Kind::Packed);
+    let model = transformer(&tiny(), Kind::Packed(Precision::F32));
     let scorer = TransformerScorer::new(&model);
     for case in golden_json("model.json")["forced"].as_array().unwrap() {
         let src: Vec<u32> = serde_json::from_value(case["src"].clone()).unwrap();
@@ -114,7 +115,7 @@ fn pairs_without_a_probability_are_left_out() {
 fn cached_decoding_is_full_decoding() {
     let json = golden_json("model.json");
     let (src, tgt_in) = (sentences(&json["src"]), sentences(&json["tgt_in"]));
-    for kind in [Kind::Plain, Kind::Packed] {
+    for kind in [Kind::Plain, Kind::Packed(Precision::F32)] {
         let model = transformer(&tiny(), kind);
         let memory = model.encode(&src.concat(), &lengths(&src), &mut Pass::inference()).unwrap();
         let full =
@@ -150,7 +151,7 @@ fn no_state_leaks_from_one_sentence_to_the_next() {
 
 #[test]
 fn beam_1_is_greedy() {
-    let model = transformer(&tiny(), Kind::Packed);
+    let model = transformer(&tiny(), Kind::Packed(Precision::F32));
     let scorer = TransformerScorer::new(&model);
     let options = search::Options {
         beam_size: 1,

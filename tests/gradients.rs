@@ -17,7 +17,7 @@ fn trainable() -> (Transformer, BTreeMap<String, Var>) {
         weights.into_iter().map(|(name, tensor)| (name, Var::from_tensor(&tensor).unwrap())).collect();
     let mut weights = as_weights(&variables);
     weights.insert(LOGITS_BIAS.into(), bias);
-    (Transformer::new(&checkpoint.config, &weights, Kind::Plain).unwrap(), variables)
+    (Transformer::new(&checkpoint.config, weights, Kind::Plain).unwrap(), variables)
 }
 
 fn batch(src: Vec<Vec<u32>>, tgt_in: Vec<Vec<u32>>, tgt_out: Vec<Vec<u32>>) -> Batch {

@@ -4,6 +4,7 @@ use tx::config::{Config, Dropouts, Preset, Stack, Tie};
 use tx::model::linear::Kind;
 use tx::model::parameters::{LOGITS_BIAS, Weights, as_weights, initial};
 use tx::model::{Pass, Transformer};
+use tx::ops::Precision;
 
 /// Relative to the largest value: f32 against f64.
 const TOLERANCE: f32 = 1e-5;
@@ -13,7 +14,7 @@ const TOLERANCE: f32 = 1e-5;
 fn logits_agree_with_transformers() {
     let (json, expected) = (golden_json("model.json"), golden_tensors("model.safetensors"));
     let (src, tgt_in) = (sentences(&json["src"]), sentences(&json["tgt_in"]));
-    for kind in [Kind::Plain, Kind::Packed] {
+    for kind in [Kind::Plain, Kind::Packed(Precision::F32)] {
         let model = transformer(&tiny(), kind);
         let mut pass = Pass::inference();
         let memory = model.encode(&src.concat(), &lengths(&src), &mut pass).unwrap();
@@ -75,7 +76,7 @@ fn variants_agree_with_pytorch() {
             .collect();
         let expected_memory = unpad(&weights.remove("memory").unwrap(), &lengths(&src));
         let expected_logits = unpad(&weights.remove("logits").unwrap(), &lengths(&tgt_in));
-        let model = Transformer::new(&config, &weights, Kind::Plain).unwrap();
+        let model = Transformer::new(&config, weights.clone(), Kind::Plain).unwrap();
         let mut pass = Pass::inference();
         let memory = model.encode(&src.concat(), &lengths(&src), &mut pass).unwrap();
         assert_close(&format!("{name} memory"), &memory.rows, &expected_memory, TOLERANCE);
@@ -108,7 +109,7 @@ fn logits_are_the_decoder_output_times_the_vocabulary_matrix() {
     weights.insert(format!("{norm}.weight"), Tensor::zeros(4, DType::F32, &Device::Cpu).unwrap());
     weights.insert(format!("{norm}.bias"), Tensor::new(&[1f32, 2., 3., 4.], &Device::Cpu).unwrap());
     weights.insert(LOGITS_BIAS.into(), Tensor::new(&[[0f32, 0., 0., 10.]], &Device::Cpu).unwrap());
-    let model = Transformer::new(&config, &weights, Kind::Plain).unwrap();
+    let model = Transformer::new(&config, weights.clone(), Kind::Plain).unwrap();
     let memory = model.encode(&[1, 3], &[2], &mut Pass::inference()).unwrap();
     let logits = model.decode(&[2], &[1], &memory, &mut Pass::inference()).unwrap();
     assert_eq!(flat(&logits), [1., 2., 3., 14.]);
@@ -118,7 +119,7 @@ fn logits_are_the_decoder_output_times_the_vocabulary_matrix() {
 #[test]
 fn the_encoder_knows_order_by_positions() {
     let config = small_config();
-    let model = Transformer::new(&config, &small_weights(&config), Kind::Plain).unwrap();
+    let model = Transformer::new(&config, small_weights(&config), Kind::Plain).unwrap();
     let memory = |src: &[u32]| model.encode(src, &[src.len()], &mut Pass::inference()).unwrap().rows;
     let (first, second) = (memory(&[4, 5, 3]).get(0).unwrap(), memory(&[5, 4, 3]).get(1).unwrap());
     assert_ne!(flat(&first), flat(&second));
@@ -128,7 +129,7 @@ fn the_encoder_knows_order_by_positions() {
 #[test]
 fn no_row_sees_other_sentences_or_the_future() {
     let config = small_config();
-    let model = Transformer::new(&config, &small_weights(&config), Kind::Packed).unwrap();
+    let model = Transformer::new(&config, small_weights(&config), Kind::Packed(Precision::F32)).unwrap();
     let mut pass = Pass::inference();
     let (src, tgt) = ([vec![4u32, 5, 6, 3], vec![7, 3]], [vec![2u32, 6], vec![2, 4, 5]]);
     let memory = model.encode(&src.concat(), &[4, 2], &mut pass).unwrap();
@@ -148,7 +149,7 @@ fn no_row_sees_other_sentences_or_the_future() {
 fn dropout_follows_its_key_and_stays_out_of_inference() {
     let config =
         Config { dropout: Dropouts { residual: 0.3, attention: 0.3, activation: 0.3 }, ..small_config() };
-    let model = Transformer::new(&config, &small_weights(&config), Kind::Plain).unwrap();
+    let model = Transformer::new(&config, small_weights(&config), Kind::Plain).unwrap();
     let run = |pass: &mut Pass| flat(&model.encode(&[4, 5, 6, 3], &[4], pass).unwrap().rows);
     let training = |key: u64| run(&mut Pass::training(key));
     let inference = || run(&mut Pass::inference());
@@ -163,7 +164,7 @@ fn dropout_follows_its_key_and_stays_out_of_inference() {
 fn the_first_loss_is_near_ln_v() {
     let config = Config::new(Preset::Tiny, 8000);
     let model =
-        Transformer::new(&config, &as_weights(&initial(&config, 1, &Device::Cpu).unwrap()), Kind::Plain)
+        Transformer::new(&config, as_weights(&initial(&config, 1, &Device::Cpu).unwrap()), Kind::Plain)
             .unwrap();
     let ids: Vec<u32> = (4..64).collect();
     let memory = model.encode(&ids, &[60], &mut Pass::inference()).unwrap();
@@ -176,7 +177,7 @@ fn the_first_loss_is_near_ln_v() {
 #[test]
 fn ids_outside_the_vocabulary_are_an_error() {
     let config = small_config();
-    let model = Transformer::new(&config, &small_weights(&config), Kind::Plain).unwrap();
+    let model = Transformer::new(&config, small_weights(&config), Kind::Plain).unwrap();
     let error = model.encode(&[4, 8], &[2], &mut Pass::inference()).unwrap_err().to_string();
     assert!(error.contains("token id 8 lies outside the embedding of 8 rows"), "{error}");
 }

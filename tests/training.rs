@@ -228,7 +228,7 @@ fn a_trained_directory_opens_and_remembers_its_run() {
     for key in ["nll", "bleu", "chrf"] {
         assert!(info.provenance["dev"][key].is_number(), "{key}");
     }
-    let translator = Translator::new(checkpoint, &Device::Cpu).unwrap();
+    let translator = Translator::new(checkpoint, &Device::Cpu, None).unwrap();
     let lines = vec![(1, "The cat is in the garden.".to_string())];
     assert_eq!(translator.translate(lines, &Options::default()).unwrap().len(), 1);
 }
@@ -261,7 +261,7 @@ fn copying_and_reversing_are_learnt() {
         }));
         run(&request(&data, &out, given), &mut |_, _| ()).unwrap();
         let translator =
-            Translator::new(Checkpoint::open(&out, &Device::Cpu).unwrap(), &Device::Cpu).unwrap();
+            Translator::new(Checkpoint::open(&out, &Device::Cpu).unwrap(), &Device::Cpu, None).unwrap();
         let read = |name: &str| std::fs::read_to_string(data.join(name)).unwrap();
         let lines =
             read("dev.src").lines().enumerate().map(|(i, line)| (i as u64, line.to_string())).collect();

@@ -1,5 +1,6 @@
 //! `config.json` and its companions in the form of Hugging Face Marian, which our own directories share.
 
+use super::Generation;
 use crate::config::{Activation, Config, Dropouts, Positions, SpecialIds, Stack, Tie};
 use candle_core::DType;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,18 @@ pub fn to_json(config: &Config, info: Option<&TxInfo>, dtype: DType) -> Value {
     json
 }
 
+/// The `model_type` of a model whose matrices are stored as int8, in a file that no other program reads.
+const INT8: &str = "tx_int8";
+
+/// `config.json` of a model whose matrices are stored as int8.
+pub fn to_int8_json(config: &Config, info: Option<&TxInfo>) -> Value {
+    let mut json = to_json(config, info, DType::F32);
+    json["architectures"] = json!(["TxInt8Model"]);
+    json["model_type"] = json!(INT8);
+    json["dtype"] = json!("int8");
+    json
+}
+
 /// 0.1f32 as 0.1, not as 0.10000000149.
 fn rounded(x: f32) -> f64 {
     x.to_string().parse().unwrap_or(f64::from(x))
@@ -77,7 +90,7 @@ fn rounded(x: f32) -> f64 {
 /// The shape of a model, and what `tx` noted of it if it wrote the file. All problems are in one list.
 pub fn from_json(json: &Value) -> Result<(Config, Option<TxInfo>), Vec<String>> {
     let mut read = Reader { json, problems: Vec::new() };
-    if json["model_type"] != "marian" {
+    if json["model_type"] != "marian" && json["model_type"] != INT8 {
         read.problem("model_type", "\"marian\"");
     }
     for key in ["normalize_before", "normalize_embedding", "add_final_layer_norm"] {
@@ -201,15 +214,15 @@ impl Reader<'_> {
 }
 
 /// `generation_config.json`, for Hugging Face: without a max_length it would cut after 20 tokens.
-pub fn generation_json(config: &Config) -> Value {
+pub fn generation_json(config: &Config, generation: Generation) -> Value {
     json!({
         "bos_token_id": config.special.bos,
         "decoder_start_token_id": config.special.bos,
         "eos_token_id": config.special.eos,
         "pad_token_id": config.special.pad,
         "max_length": config.max_positions,
-        "num_beams": 4,
-        "length_penalty": 1.0,
+        "num_beams": generation.num_beams.unwrap_or(4),
+        "length_penalty": generation.length_penalty.unwrap_or(1.0),
         "early_stopping": false,
     })
 }

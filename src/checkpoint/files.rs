@@ -2,6 +2,7 @@
 //! rename, sync of the folder. The mode follows the user's umask.
 
 use crate::error::{Error, Result};
+use memmap2::Mmap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,14 @@ use std::path::{Path, PathBuf};
 /// Reads a whole file.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|error| Error::io(path, error))
+}
+
+/// The bytes of a file, without a copy of it in memory.
+pub fn map(path: &Path) -> Result<Mmap> {
+    let file = File::open(path).map_err(|error| Error::io(path, error))?;
+    // SAFETY: the file is read through at once; who overwrites it meanwhile (tx itself replaces files whole) risks this
+    // process, not its data.
+    unsafe { Mmap::map(&file) }.map_err(|error| Error::io(path, error))
 }
 
 /// Replaces `path` by `bytes` at once; on failure the old file is untouched and nothing is left behind.

@@ -10,15 +10,16 @@ pub mod tensors;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::model::parameters::{self, LOGITS_BIAS, Weights};
+use crate::ops::Precision;
 use crate::text::Tokenizer;
 use candle_core::{DType, Device, Tensor};
 pub use config_json::TxInfo;
 use serde_json::Value;
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
+const INT8_WEIGHTS: &str = "model.int8.safetensors";
 const TOKENIZER: &str = "tokenizer.json";
 const GENERATION: &str = "generation_config.json";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
@@ -31,6 +32,9 @@ pub struct Generation {
     /// x of len^x, the only penalty Hugging Face knows.
     pub length_penalty: Option<f64>,
 }
+
+/// The contents of a file.
+pub type Bytes<'a> = Box<dyn AsRef<[u8]> + 'a>;
 
 /// A model directory in memory.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ pub struct Checkpoint {
     pub info: Option<TxInfo>,
     /// Decoding defaults of a foreign directory.
     pub generation: Generation,
+    /// What its linear layers are stored for.
+    pub precision: Precision,
 }
 
 impl Checkpoint {
@@ -58,8 +64,10 @@ impl Checkpoint {
                 format!("{what} (a directory with {CONFIG}, {WEIGHTS} and {TOKENIZER})"),
             ));
         }
-        let missing: Vec<&str> =
-            [CONFIG, WEIGHTS, TOKENIZER].into_iter().filter(|name| !folder.join(name).is_file()).collect();
+        let missing: Vec<&str> = [CONFIG, weights_file(folder), TOKENIZER]
+            .into_iter()
+            .filter(|name| !folder.join(name).is_file())
+            .collect();
         if !missing.is_empty() {
             let there = ["pytorch_model.bin", "source.spm", "vocab.json"];
             let there: Vec<&str> = there.into_iter().filter(|name| folder.join(name).is_file()).collect();
@@ -78,8 +86,8 @@ impl Checkpoint {
             ));
         }
         Self::from_files(folder, device, |name| match folder.join(name) {
-            path if name == GENERATION && !path.is_file() => Ok(None),
-            path => files::read(&path).map(|bytes| Some(Cow::Owned(bytes))),
+            path if !path.is_file() => Ok(None),
+            path => files::map(&path).map(|bytes| Some(Box::new(bytes) as Bytes)),
         })
     }
 
@@ -87,42 +95,41 @@ impl Checkpoint {
     pub fn from_files<'a>(
         folder: &Path,
         device: &Device,
-        get: impl Fn(&str) -> Result<Option<Cow<'a, [u8]>>>,
+        get: impl Fn(&str) -> Result<Option<Bytes<'a>>>,
     ) -> Result<Self> {
-        let file = |name: &str| -> Result<(PathBuf, Cow<'a, [u8]>)> {
+        let file = |name: &str| -> Result<(PathBuf, Bytes<'a>)> {
             let path = folder.join(name);
             let bytes = get(name)?.ok_or_else(|| Error::format(&path, "missing"))?;
             Ok((path, bytes))
         };
         let (path, bytes) = file(CONFIG)?;
-        let (mut config, info) = config_json::from_json(&parse_json(&path, &bytes)?)
+        let (mut config, info) = config_json::from_json(&parse_json(&path, (*bytes).as_ref())?)
             .map_err(|problems| Error::format(&path, problems.join("; ")))?;
         config.check().map_err(|error| Error::format(&path, error.to_string()))?;
         let (path, bytes) = file(TOKENIZER)?;
-        let tokenizer = Tokenizer::from_bytes(&bytes, &path)?;
+        let tokenizer = Tokenizer::from_bytes((*bytes).as_ref(), &path)?;
         config.special.unk = tokenizer.special_ids().unk;
         check_tokenizer(&config, &tokenizer, info.as_ref()).map_err(|what| Error::format(&path, what))?;
-        let (path, bytes) = file(WEIGHTS)?;
-        let mut weights = tensors::parse(&bytes, &path, device)?;
+        let (precision, (path, bytes)) = match get(INT8_WEIGHTS)? {
+            Some(bytes) => (Precision::Int8, (folder.join(INT8_WEIGHTS), bytes)),
+            None => (Precision::F32, file(WEIGHTS)?),
+        };
+        let mut weights = tensors::parse((*bytes).as_ref(), &path, device)?;
+        drop(bytes);
         // Computed, not learnt; some exporters write them all the same.
         weights.retain(|name, _| !name.ends_with(".embed_positions.weight"));
         parameters::check(&config, &weights).map_err(|error| Error::format(&path, error.to_string()))?;
         let generation = match get(GENERATION)? {
-            Some(bytes) => generation(&parse_json(&folder.join(GENERATION), &bytes)?),
+            Some(bytes) => generation(&parse_json(&folder.join(GENERATION), (*bytes).as_ref())?),
             None => Generation::default(),
         };
-        Ok(Checkpoint { config, weights, tokenizer, info, generation })
+        Ok(Checkpoint { config, weights, tokenizer, info, generation, precision })
     }
 
     /// Writes a model directory that `transformers` opens too; each file is replaced at once. `dtype` is that of the
     /// stored weights.
     pub fn save(&self, folder: &Path, dtype: DType) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
-        let json = |name: &str, json: &Value| write_json(&folder.join(name), json);
-        files::write_atomically(&folder.join(TOKENIZER), self.tokenizer.to_json())?;
-        json(TOKENIZER_CONFIG, &config_json::tokenizer_config_json(&self.config))?;
-        json(GENERATION, &config_json::generation_json(&self.config))?;
-        json(CONFIG, &config_json::to_json(&self.config, self.info.as_ref(), dtype))?;
+        self.save_all_but_weights(folder, &config_json::to_json(&self.config, self.info.as_ref(), dtype))?;
         let mut weights = self.weights.clone();
         if !weights.contains_key(LOGITS_BIAS) {
             let zeros = Tensor::zeros((1, self.config.tgt_vocab), DType::F32, &Device::Cpu)?;
@@ -130,6 +137,27 @@ impl Checkpoint {
         }
         tensors::write(&folder.join(WEIGHTS), &weights, dtype)
     }
+
+    /// Writes a model directory whose matrices are stored as int8. Its configuration and the file of its weights have names
+    /// of their own, so that other programs refuse it instead of reading it wrongly.
+    pub fn save_int8(&self, folder: &Path) -> Result<()> {
+        self.save_all_but_weights(folder, &config_json::to_int8_json(&self.config, self.info.as_ref()))?;
+        tensors::write_int8(&folder.join(INT8_WEIGHTS), &self.weights)
+    }
+
+    fn save_all_but_weights(&self, folder: &Path, config: &Value) -> Result<()> {
+        std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
+        let json = |name: &str, json: &Value| write_json(&folder.join(name), json);
+        files::write_atomically(&folder.join(TOKENIZER), self.tokenizer.to_json())?;
+        json(TOKENIZER_CONFIG, &config_json::tokenizer_config_json(&self.config))?;
+        json(GENERATION, &config_json::generation_json(&self.config, self.generation))?;
+        json(CONFIG, config)
+    }
+}
+
+/// The name of the file of weights in a model directory.
+pub fn weights_file(folder: &Path) -> &'static str {
+    if folder.join(INT8_WEIGHTS).is_file() { INT8_WEIGHTS } else { WEIGHTS }
 }
 
 /// Writes `json`, indented, replacing `path` at once.

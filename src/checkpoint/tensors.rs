@@ -2,8 +2,10 @@
 
 use super::files;
 use crate::error::{Error, Result};
-use crate::model::parameters::Weights;
+use crate::model::parameters::{LOGITS_BIAS, Weights};
+use crate::ops::Int8Matrix;
 use candle_core::{DType, Device, Tensor};
+use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use std::path::Path;
 
@@ -18,13 +20,22 @@ pub fn parse(bytes: &[u8], path: &Path, device: &Device) -> Result<Weights> {
         SafeTensors::deserialize(bytes).map_err(|error| Error::format(path, diagnose(bytes, &error)))?;
     let mut weights = Weights::new();
     for (name, view) in file.iter() {
+        if view.dtype() == Dtype::I8 {
+            let tensor = dequantize(&file, name, &view).map_err(|what| Error::format(path, what))?;
+            weights.insert(name.to_string(), tensor.to_device(device)?);
+            continue;
+        }
+        if name.strip_suffix(SCALE).is_some_and(|of| file.tensor(of).is_ok_and(|of| of.dtype() == Dtype::I8))
+        {
+            continue;
+        }
         let dtype = match view.dtype() {
             Dtype::F32 => DType::F32,
             Dtype::F16 => DType::F16,
             Dtype::BF16 => DType::BF16,
             Dtype::F64 => DType::F64,
             other => {
-                let what = format!("tensor {name} has type {other:?}, expected F32, F16, BF16 or F64");
+                let what = format!("tensor {name} has type {other:?}, expected F32, F16, BF16, F64 or I8");
                 return Err(Error::format(path, what));
             }
         };
@@ -32,6 +43,57 @@ pub fn parse(bytes: &[u8], path: &Path, device: &Device) -> Result<Weights> {
         weights.insert(name.to_string(), tensor.to_dtype(DType::F32)?.to_device(device)?);
     }
     Ok(weights)
+}
+
+/// What is added to the name of an int8 matrix for that of the scales of its rows.
+const SCALE: &str = ".scale";
+
+/// The matrix `name` [o, i] of whole numbers times the scales \[o\] of its rows.
+fn dequantize(file: &SafeTensors, name: &str, view: &TensorView) -> std::result::Result<Tensor, String> {
+    let scales = file
+        .tensor(&format!("{name}{SCALE}"))
+        .map_err(|_| format!("{name} is int8: {name}{SCALE} is missing"))?;
+    let &[n_out, n_in] = view.shape() else {
+        return Err(format!("{name} is int8 of shape {:?}, expected a matrix", view.shape()));
+    };
+    if (scales.dtype(), scales.shape()) != (Dtype::F32, [n_out].as_slice()) {
+        let (found, shape) = (scales.dtype(), scales.shape());
+        return Err(format!("{name}{SCALE} is {found:?} {shape:?}, expected F32 [{n_out}]"));
+    }
+    let matrix = Int8Matrix {
+        numbers: view.data().iter().map(|&q| q as i8).collect(),
+        scales: scales.data().as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect(),
+    };
+    Tensor::from_vec(matrix.to_f32(), (n_out, n_in), &Device::Cpu).map_err(|error| format!("{name}: {error}"))
+}
+
+/// Writes `weights` with the matrices as int8 and the scales of their rows, everything else as f32, replacing `path` at once.
+pub fn write_int8(path: &Path, weights: &Weights) -> Result<()> {
+    let mut tensors: Vec<(String, Dtype, Vec<usize>, Vec<u8>)> = Vec::new();
+    let bytes = |numbers: &[f32]| numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    for (name, tensor) in weights {
+        let shape = tensor.dims().to_vec();
+        let numbers = tensor.to_device(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?;
+        match *shape.as_slice() {
+            [_, n_in] if name != LOGITS_BIAS => {
+                let matrix = Int8Matrix::new(&numbers, n_in);
+                let matrix = matrix.map_err(|error| Error::format(path, format!("{name}: {error}")))?;
+                let scales = bytes(&matrix.scales);
+                tensors.push((format!("{name}{SCALE}"), Dtype::F32, vec![matrix.scales.len()], scales));
+                let whole = matrix.numbers.iter().map(|&q| q as u8).collect();
+                tensors.push((name.clone(), Dtype::I8, shape, whole));
+            }
+            _ => tensors.push((name.clone(), Dtype::F32, shape, bytes(&numbers))),
+        }
+    }
+    let views: Vec<(&str, TensorView)> = tensors
+        .iter()
+        .map(|(name, dtype, shape, data)| Ok((name.as_str(), TensorView::new(*dtype, shape.clone(), data)?)))
+        .collect::<std::result::Result<_, safetensors::SafeTensorError>>()
+        .map_err(|error| Error::format(path, error.to_string()))?;
+    let bytes = safetensors::serialize(views, None)
+        .map_err(|error| Error::format(path, format!("the tensors could not be serialised: {error}")))?;
+    files::write_atomically(path, &bytes)
 }
 
 /// Writes `weights` as `dtype`, sorted by name, replacing `path` at once.

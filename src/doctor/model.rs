@@ -16,7 +16,7 @@ const COMPANIONS: [&str; 2] = ["generation_config.json", "tokenizer_config.json"
 /// Looks at the model directory `folder`. An error only where nothing can be read.
 pub fn model(folder: &Path) -> Result<Diagnosis> {
     let mut diagnosis = Diagnosis::default();
-    for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+    for name in ["config.json", checkpoint::weights_file(folder), "tokenizer.json"] {
         if !folder.join(name).is_file() {
             diagnosis.problem("missing-file", folder.join(name).display().to_string(), 1, "missing");
         }
@@ -38,14 +38,14 @@ pub fn model(folder: &Path) -> Result<Diagnosis> {
     let tokenizer = look_at(&mut diagnosis, &folder.join("tokenizer.json"), |path| {
         Tokenizer::open(path).map_err(|error| vec![error.to_string()])
     });
-    let weights = look_at(&mut diagnosis, &folder.join("model.safetensors"), |path| {
+    let weights = look_at(&mut diagnosis, &folder.join(checkpoint::weights_file(folder)), |path| {
         tensors::read(path, &Device::Cpu).map_err(|error| vec![error.to_string()])
     });
     if let (Some((config, _)), Some(weights)) = (&config, &weights) {
-        shapes(&mut diagnosis, &folder.join("model.safetensors"), config, weights);
+        shapes(&mut diagnosis, &folder.join(checkpoint::weights_file(folder)), config, weights);
     }
     if let Some(weights) = &weights {
-        finite(&mut diagnosis, &folder.join("model.safetensors"), weights)?;
+        finite(&mut diagnosis, &folder.join(checkpoint::weights_file(folder)), weights)?;
     }
     if let (Some((config, info)), Some(tokenizer)) = (&config, &tokenizer) {
         let file = folder.join("tokenizer.json").display().to_string();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::{Config, Preset};
+use crate::ops::Precision;
 use crate::text::{Kind, Tokenizer};
 use candle_core::{DType, Device};
 use std::collections::BTreeMap;
@@ -117,6 +118,7 @@ fn healthy() -> (TempDir, PathBuf) {
         tokenizer,
         info: None,
         generation: Default::default(),
+        precision: Precision::F32,
     }
     .save(&path, DType::F32)
     .unwrap();

@@ -56,7 +56,7 @@ mod tests {
             ("l.fc2.weight".into(), tensor([[2., 0.], [0., 5.]])),
             ("l.fc2.bias".into(), bias([1., 1.])),
         ]);
-        let layers = Layers { config: &config, weights: &weights, kind: Kind::Plain };
+        let layers = Layers::new(&config, weights, Kind::Plain);
         let feed_forward = FeedForward::new(&layers, "l").unwrap();
         let y = feed_forward.forward(&tensor([[1., 2.], [6., 4.]]), &mut Pass::inference()).unwrap();
         assert_eq!(y.to_vec2::<f32>().unwrap(), [[1., 1.], [5., 6.]]);

@@ -3,7 +3,7 @@
 
 use crate::config::Activation;
 use crate::error::Result;
-use crate::ops::{self, Compute, Loss, PackedLinear};
+use crate::ops::{self, Compute, Loss, PackedLinear, Precision};
 use candle_core::Tensor;
 
 /// How the linear layers of a model hold their weights.
@@ -14,7 +14,7 @@ pub enum Kind {
     /// Differentiable, with products in bf16 on the CPU.
     Bf16,
     /// For decoding on a CPU: packed, and every output row has the same bits in any company.
-    Packed,
+    Packed(Precision),
 }
 
 impl From<Compute> for Kind {
@@ -51,9 +51,9 @@ impl Linear {
         Ok(match kind {
             Kind::Plain => Linear::Plain(parts, Compute::F32),
             Kind::Bf16 => Linear::Plain(parts, Compute::Bf16),
-            Kind::Packed => {
+            Kind::Packed(precision) => {
                 let Affine { weight, bias } = side_by_side(&parts)?;
-                Linear::Packed(PackedLinear::new(&weight, bias.as_ref())?)
+                Linear::Packed(PackedLinear::new(&weight, bias.as_ref(), precision)?)
             }
         })
     }
@@ -76,6 +76,7 @@ impl Linear {
                 let Affine { weight, bias } = side_by_side(parts)?;
                 ops::linear_relu(x, &weight, bias.as_ref(), *compute)
             }
+            (Linear::Packed(packed), Activation::Relu) => packed.forward_relu(x),
             _ => ops::activation(&self.forward(x)?, activation),
         }
     }

@@ -51,10 +51,12 @@ pub struct Transformer {
 
 impl Transformer {
     /// Puts a model together. `weights` must be what [`parameters::parameters`] lists; all differences are named.
-    pub fn new(config: &Config, weights: &Weights, kind: linear::Kind) -> Result<Self> {
+    /// Those that are packed are let go one by one, so that there are never two copies of all.
+    pub fn new(config: &Config, weights: Weights, kind: linear::Kind) -> Result<Self> {
         config.check()?;
-        parameters::check(config, weights)?;
-        let layers = Layers { config, weights, kind };
+        parameters::check(config, &weights)?;
+        let bias = weights.get(LOGITS_BIAS).map(|bias| bias.flatten_all()).transpose()?;
+        let layers = Layers::new(config, weights, kind);
         let (src, tgt, head) = match config.tie {
             Tie::All => (SHARED_EMBEDDING, SHARED_EMBEDDING, SHARED_EMBEDDING),
             Tie::Decoder => (ENCODER_EMBEDDING, DECODER_EMBEDDING, DECODER_EMBEDDING),
@@ -62,11 +64,10 @@ impl Transformer {
         };
         let head = layers.tensor(head)?;
         let device = head.device().clone();
-        let bias = weights.get(LOGITS_BIAS).map(|bias| bias.flatten_all()).transpose()?;
         let positions = positional_encoding(config.max_positions, config.d_model, config.positions, &device)?;
         Ok(Transformer {
-            src_embedding: Embedding::new(config, layers.tensor(src)?, positions.clone()),
-            tgt_embedding: Embedding::new(config, layers.tensor(tgt)?, positions),
+            src_embedding: Embedding::new(config, layers.embedding(src)?, positions.clone()),
+            tgt_embedding: Embedding::new(config, layers.embedding(tgt)?, positions),
             encoder: Encoder::new(&layers)?,
             decoder: Decoder::new(&layers)?,
             output: Linear::new(vec![Affine { weight: head, bias }], kind)?,

@@ -8,6 +8,7 @@
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use super::lanes::{LANES, Lanes, Portable};
 use super::simd::{Level, level};
@@ -74,6 +75,17 @@ impl<'a> Output<'a> {
         let start = (r * self.row + c).min(self.len);
         // SAFETY: start is at most the length.
         Self { data: unsafe { self.data.add(start) }, len: self.len - start, ..self }
+    }
+
+    /// The columns `cols` of row `r`.
+    ///
+    /// # Safety
+    /// No other task may touch them meanwhile.
+    pub unsafe fn row(self, r: usize, cols: Range<usize>) -> &'a mut [MaybeUninit<f32>] {
+        let start = r * self.row + cols.start;
+        assert!(start + cols.len() <= self.len, "columns {cols:?} of row {r} exceed the data");
+        // SAFETY: checked to lie within the data; the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.data.add(start).cast(), cols.len()) }
     }
 
     /// Zeros in the first `rows` × `cols` elements.

@@ -6,6 +6,8 @@
 mod activation;
 mod adam;
 mod add_norm;
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod attention;
 mod bf16;
 #[cfg(test)]
@@ -40,5 +42,5 @@ pub use grad_norm::{grad_norm, grad_norm_plain};
 pub use in_place::{add_in_place, mix_in_place};
 pub use linear::{linear, linear_plain, linear_relu, linear_relu_plain};
 pub use log_softmax::*;
-pub use packed::PackedLinear;
+pub use packed::{Int8Matrix, PackedLinear, Precision, dequantized};
 pub use spans::*;

@@ -165,15 +165,21 @@ pub fn sum2(x: &[f32], y: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
 /// The largest of `x`, -∞ if there is none. NaN is passed over (it shows in the sum of exponentials).
 #[inline(always)]
 pub fn max(x: &[f32]) -> f32 {
+    max_of(x, |x| x)
+}
+
+/// The largest term(x_i), as [`max`].
+#[inline(always)]
+pub fn max_of(x: &[f32], term: impl Fn(f32) -> f32) -> f32 {
     let mut best = [f32::NEG_INFINITY; LANES];
     let (blocks, rest) = x.as_chunks::<LANES>();
     for x in blocks {
         for (best, &x) in best.iter_mut().zip(x) {
-            *best = larger(x, *best);
+            *best = larger(term(x), *best);
         }
     }
     for (best, &x) in best.iter_mut().zip(rest) {
-        *best = larger(x, *best);
+        *best = larger(term(x), *best);
     }
     fold(best, larger)
 }

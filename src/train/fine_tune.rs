@@ -2,7 +2,7 @@
 
 use super::settings::{Given, Settings};
 use super::state::State;
-use crate::checkpoint::{Checkpoint, files};
+use crate::checkpoint::{self, Checkpoint, files};
 use crate::config::{Config, Dropouts};
 use crate::error::{Error, Result};
 use crate::model::parameters::LOGITS_BIAS;
@@ -105,5 +105,5 @@ fn shape(config: &Config) -> Given {
 }
 
 fn hash_of_weights(folder: &Path) -> Result<String> {
-    Ok(format!("{:x}", Sha256::digest(files::read(&folder.join("model.safetensors"))?)))
+    Ok(format!("{:x}", Sha256::digest(files::read(&folder.join(checkpoint::weights_file(folder)))?)))
 }

@@ -11,6 +11,7 @@ use crate::checkpoint::{Checkpoint, Generation, TxInfo, config_json, tensors};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::model::parameters::Weights;
+use crate::ops::Precision;
 use candle_core::Device;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -165,6 +166,7 @@ impl ModelWriter<'_> {
             tokenizer: self.prepared.tokenizer.clone(),
             info: Some(info),
             generation: Generation::default(),
+            precision: Precision::F32,
         };
         checkpoint.save(self.out, origin.settings.dtype.into())
     }

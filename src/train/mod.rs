@@ -56,8 +56,7 @@ pub fn train(
     let config = settings.config(prepared.tokenizer.vocab_size(), prepared.tokenizer.special_ids());
     let run = RunDir::new(out);
     let mut state = start(prepared, &config, &run, device)?;
-    let model =
-        Transformer::new(&config, &parameters::as_weights(&state.variables), settings.compute.into())?;
+    let model = Transformer::new(&config, parameters::as_weights(&state.variables), settings.compute.into())?;
     let threads = if device.is_cpu() { rayon::current_num_threads() } else { 1 };
     let workers = Threads::new(threads, settings.batch_tokens)?;
     let mut log = Log::open(RunDir::log_path(out), state.progress.step)?;

@@ -6,6 +6,7 @@ use crate::checkpoint::{Checkpoint, Generation};
 use crate::config::Config;
 use crate::error::Result;
 use crate::model::{Pass, Transformer, linear, parameters::Weights};
+use crate::ops::Precision;
 use crate::score::{self, Metric, Score, perplexity};
 use crate::translate::{Options, Translation, Translator, numbered};
 use serde_json::{Value, json};
@@ -62,7 +63,7 @@ impl Validation {
 
 /// Tries weights on dev. They are to be detached: nothing here needs a gradient, and the graph would be kept.
 pub fn validate(config: &Config, weights: Weights, prepared: &Prepared) -> Result<Validation> {
-    let plain = Transformer::new(config, &weights, linear::Kind::Plain)?;
+    let plain = Transformer::new(config, weights.clone(), linear::Kind::Plain)?;
     let (loss, nll) = dev_loss(&plain, prepared)?;
     let device = plain.device().clone();
     let translator = Translator::new(
@@ -72,8 +73,10 @@ pub fn validate(config: &Config, weights: Weights, prepared: &Prepared) -> Resul
             tokenizer: prepared.tokenizer.clone(),
             info: None,
             generation: Generation::default(),
+            precision: Precision::F32,
         },
         &device,
+        None,
     )?;
     let (src, references) = (&prepared.dev_text.src, &prepared.dev_text.tgt);
     let hypotheses = translate_greedily(&translator, src)?;

@@ -7,6 +7,7 @@ pub mod segments;
 use crate::checkpoint::{Checkpoint, Generation, TxInfo};
 use crate::error::{Error, Result};
 use crate::model::{Transformer, linear};
+use crate::ops::Precision;
 use crate::search::{self, Finish, Hypothesis, LengthPenalty, Like, Outcome, Trace, TransformerScorer};
 use crate::text::{self, Tokenizer};
 use candle_core::Device;
@@ -114,11 +115,22 @@ pub enum Notice {
 }
 
 impl Translator {
-    /// A translator of `checkpoint` on `device`.
-    pub fn new(checkpoint: Checkpoint, device: &Device) -> Result<Self> {
-        let kind = if device.is_cpu() { linear::Kind::Packed } else { linear::Kind::Plain };
+    /// A translator of `checkpoint` on `device`. Its linear layers multiply `numbers`, which on other devices than the
+    /// CPU can only be f32; without, those that the model was stored for.
+    pub fn new(checkpoint: Checkpoint, device: &Device, precision: Option<Precision>) -> Result<Self> {
+        let precision = precision.unwrap_or(checkpoint.precision);
+        let kind = match (device.is_cpu(), precision) {
+            (true, precision) => linear::Kind::Packed(precision),
+            (false, Precision::F32) => linear::Kind::Plain,
+            (false, precision) => {
+                return Err(Error::Config(format!(
+                    "{precision:?} is for the CPU alone, not for {:?}: compute in f32",
+                    device.location()
+                )));
+            }
+        };
         Ok(Translator {
-            model: Transformer::new(&checkpoint.config, &checkpoint.weights, kind)?,
+            model: Transformer::new(&checkpoint.config, checkpoint.weights, kind)?,
             tokenizer: checkpoint.tokenizer,
             info: checkpoint.info,
             generation: checkpoint.generation,

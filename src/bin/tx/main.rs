@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Command::Evaluate(args) => commands::evaluate::run(args),
         Command::Doctor(args) => commands::doctor::run(args),
         Command::Average(args) => commands::average::run(args),
+        Command::Quantize(args) => commands::quantize::run(args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "tx", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
@@ -62,8 +63,18 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// From now on freed memory is kept: the next step or batch asks for the same again. Before, while a model is loaded, it goes
+/// back at once, since what comes next is something else.
+fn keep_freed_memory() {
+    // SAFETY: the option is a number of the allocator's, read when it frees something.
+    unsafe {
+        libmimalloc_sys::mi_collect(true);
+        libmimalloc_sys::mi_option_set(PURGE_DELAY, -1);
+    }
+}
+
 /// One setting caps every pool of threads. candle's own pool spins beside rayon's, which does the work here: it
-/// gets one. Freed memory is kept: the next step or batch asks for the same again.
+/// gets one.
 fn set_up(command: &Command) {
     let machine = match command {
         Command::Train(args) => &args.machine,
@@ -71,12 +82,17 @@ fn set_up(command: &Command) {
         Command::Beam(args) => &args.search.machine,
         Command::InspectAttention(args) => &args.search.machine,
         Command::Evaluate(args) => &args.search.machine,
-        Command::Score(_) | Command::Doctor(_) | Command::Average(_) | Command::Completions { .. } => return,
+        Command::Score(_)
+        | Command::Doctor(_)
+        | Command::Average(_)
+        | Command::Quantize(_)
+        | Command::Completions { .. } => return,
     };
     // SAFETY: nothing else runs yet; the libraries read these variables when they start their first thread, and the
     // option is a number of the allocator's.
     unsafe {
-        libmimalloc_sys::mi_option_set(PURGE_DELAY, -1);
+            libmimalloc_sys::mi_option_set(PURGE_DELAY, d.parse().unwrap());
+        }
         std::env::set_var("CANDLE_NUM_THREADS", "1");
         if let Some(threads) = machine.threads {
             std::env::set_var("RAYON_NUM_THREADS", threads.to_string());

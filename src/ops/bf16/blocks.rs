@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::super::amx::Registers;
 use super::pack::{DEPTH, Form, LANES, Side, Tile, pack};
 use super::{Bf16Level, amx, avx512};
 
@@ -79,7 +80,7 @@ thread_local! {
 /// [`multiply`] without other threads.
 unsafe fn on_this_thread(level: Bf16Level, a: Side, b: Side, out: Target) {
     // SAFETY: the level is the caller's promise.
-    let amx = (level == Bf16Level::Amx).then(|| unsafe { amx::Registers::configured() });
+    let amx = (level == Bf16Level::Amx).then(|| unsafe { Registers::configured() });
     let mut tiles = TILES.take();
     tiles.resize(A_TILES + B_TILES, Tile::ZERO);
     let (a_tiles, b_tiles) = tiles.split_at_mut(A_TILES);
@@ -101,7 +102,7 @@ unsafe fn on_this_thread(level: Bf16Level, a: Side, b: Side, out: Target) {
                         let c = Target { add, ..out.part(rows.clone(), cols) };
                         // SAFETY: the level and the target are the caller's promise.
                         match &amx {
-                            Some(registers) => unsafe { registers.block(a, b, c) },
+                            Some(registers) => unsafe { amx::block(registers, a, b, c) },
                             None => unsafe { avx512::block(a, b, c) },
                         }
                     }

@@ -38,7 +38,7 @@ pub enum Bf16Level {
 /// The best level of this processor and system.
 static DETECTED: LazyLock<Bf16Level> = LazyLock::new(|| {
     #[cfg(target_arch = "x86_64")]
-    if amx::available() {
+    if super::amx::available() && avx512::available() {
         return Bf16Level::Amx;
     } else if avx512::gains() {
         return Bf16Level::Avx512;
@@ -118,7 +118,7 @@ unsafe fn on_level(level: Bf16Level, a: Matrix, b: Matrix, out: *mut f32, add: b
 }
 
 /// The numbers, rounded to bf16.
-fn rounded(numbers: &[f32]) -> Vec<f32> {
+pub(super) fn rounded(numbers: &[f32]) -> Vec<f32> {
     let mut out = numbers.to_vec();
     round_all(&mut out);
     out
@@ -130,6 +130,13 @@ simd! {
             *x = round(*x);
         }
     }
+}
+
+/// The bits of the nearest bf16.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) fn bf16_bits(x: f32) -> u16 {
+    (round(x).to_bits() >> 16) as u16
 }
 
 /// The nearest bf16.

@@ -2,7 +2,7 @@
 
 use super::scoring::{metric, metrics, read, read_references, warn_of};
 use super::warnings::report;
-use super::{WINDOW_BATCHES, check_beam, device, model_path, open, options};
+use super::{WINDOW_BATCHES, check_beam, model_path, open, options};
 use crate::cli::{EvaluateArgs, LineFormat};
 use crate::render::comparison::{Compared, compare_all};
 use crate::render::evaluation::{Evaluation, System, html, jsonl, text};
@@ -22,10 +22,9 @@ pub fn run(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
     let src = read(&args.src)?;
     let references = read_references(&args.src, &src, &args.references)?;
     [&args.html, &args.output].into_iter().flatten().try_for_each(|path| check_folder(path))?;
-    let device = device(&args.search.machine.device)?;
-    let mut models = vec![open(model_path(&args.search).as_deref(), &device)?];
+    let mut models = vec![open(model_path(&args.search).as_deref(), &args.search)?];
     if let Some(path) = &args.against {
-        models.push(open(Some(path), &device)?);
+        models.push(open(Some(path), &args.search)?);
     }
     let options = Options { batch_size: Some(args.batching.batch_size), ..options(&args.search) };
     models.iter().try_for_each(|(_, model)| model.search_options(&options).map(drop))?;

@@ -6,18 +6,20 @@ pub mod doctor;
 mod dry_run;
 pub mod evaluate;
 pub mod inspect_attention;
+pub mod quantize;
 pub mod score;
 mod scoring;
 pub mod train;
 pub mod translate;
 mod warnings;
 
-use crate::cli::{Cli, LikeArg, Search};
+use crate::cli::{Cli, LikeArg, PrecisionArg, Search};
 use anyhow::{Context, bail};
 use clap::CommandFactory;
 use std::path::{Path, PathBuf};
 use tx::candle_core::Device;
 use tx::checkpoint::Checkpoint;
+use tx::ops::Precision;
 use tx::search::Like;
 use tx::translate::{Options, Translator};
 
@@ -46,7 +48,7 @@ fn device(name: &str) -> anyhow::Result<Device> {
 
 /// Opens the model that the flags, the environment or the current folder name, and says which one.
 fn translator(search: &Search) -> anyhow::Result<Translator> {
-    Ok(open(model_path(search).as_deref(), &device(&search.machine.device)?)?.1)
+    Ok(open(model_path(search).as_deref(), search)?.1)
 }
 
 /// Where the model is; none for the bundled one.
@@ -56,20 +58,39 @@ fn model_path(search: &Search) -> Option<PathBuf> {
     search.model.clone().or_else(from_env).or_else(local)
 }
 
-/// Opens the model at `path`, or the bundled one, says so and gives its name.
-fn open(path: Option<&Path>, device: &Device) -> anyhow::Result<(String, Translator)> {
+/// Opens the model at `path`, or the bundled one, as `search` asks, says so and gives its name.
+fn open(path: Option<&Path>, search: &Search) -> anyhow::Result<(String, Translator)> {
+    let device = device(&search.machine.device)?;
     let checkpoint = match path {
-        Some(path) => Checkpoint::open(path, device)?,
-        None => tx::bundled::open(device)?,
+        Some(path) => Checkpoint::open(path, &device)?,
+        None => tx::bundled::open(&device)?,
     };
-    let translator = Translator::new(checkpoint, device)?;
+    let precision = search.compute.map(|compute| match compute {
+        PrecisionArg::F32 => Precision::F32,
+        PrecisionArg::Bf16 => Precision::Bf16,
+        PrecisionArg::Int8 => Precision::Int8,
+        PrecisionArg::Auto => Precision::fastest(),
+    });
+    let translator = Translator::new(checkpoint, &device, precision)?;
     let name = path.map_or("bundled".to_string(), |path| path.display().to_string());
     let languages = match translator.languages() {
         Some((src, tgt)) => format!(" ({src} → {tgt})"),
         None => String::new(),
     };
+    crate::keep_freed_memory();
     say!("tx: model: {name}{languages}");
     Ok((name, translator))
+}
+
+/// Refuses to write a model directory over something else.
+fn check_new_folder(out: &Path, choose: &str) -> anyhow::Result<()> {
+    if out.exists() {
+        let is_empty = std::fs::read_dir(out).with_context(|| out.display().to_string())?.next().is_none();
+        if !is_empty {
+            bail!("{} is not an empty folder: choose another{choose}", out.display());
+        }
+    }
+    Ok(())
 }
 
 /// The library's options for the flags.

@@ -28,6 +28,7 @@ const INTERRUPTED: u8 = 130;
 const VERIFIED_STEPS: u64 = 10;
 
 pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
+    crate::keep_freed_memory();
     let device = device(&args.machine.device)?;
     let (given, tokenizer_file) = given(&args);
     // What no corpus can make right is refused before one is read.
@@ -271,7 +272,7 @@ fn score_tests(prepared: &Prepared, out: &Path, device: &tx::candle_core::Device
     if prepared.tests.is_empty() {
         return Ok(());
     }
-    let translator = Translator::new(Checkpoint::open(out, device)?, device)?;
+    let translator = Translator::new(Checkpoint::open(out, device)?, device, None)?;
     for text in &prepared.tests {
         let translations = translator.translate(numbered(&text.src), &Options::default())?;
         let is_failed = |translation: &&Translation| {
