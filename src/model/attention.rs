@@ -7,7 +7,7 @@ use super::linear::Linear;
 use super::pass::Pass;
 use super::trace::Kind;
 use crate::error::Result;
-use crate::ops::{Spans, attention, self_attention};
+use crate::ops::{Ancestors, Spans, attention, cached_attention, self_attention};
 use candle_core::{D, Tensor};
 use std::sync::Arc;
 
@@ -41,8 +41,16 @@ pub struct SelfAttention {
     heads: Heads,
 }
 
-/// Keys and values [rows, past, 2d] of what was fed to each hypothesis so far; none before the first step.
-pub type Past = Option<Tensor>;
+/// Keys and values of what was fed so far: of each step a block [rows, 2d].
+pub type Past = Vec<Tensor>;
+
+/// What the rows of self-attention look at.
+pub enum View<'a> {
+    /// Whole sentences.
+    Sentences(&'a Arc<Spans>),
+    /// While decoding, x has one new row for each hypothesis, which is added to the past that it looks at.
+    Cached(&'a mut Past, &'a Ancestors),
+}
 
 impl SelfAttention {
     /// The attention stored under `name`.
@@ -54,36 +62,24 @@ impl SelfAttention {
         })
     }
 
-    /// x [n, d] → [n, d]. With a past, x holds the new rows of each of its hypotheses, which are added to it.
-    pub fn forward(
-        &self,
-        x: &Tensor,
-        past: Option<(&mut Past, usize)>,
-        spans: &Arc<Spans>,
-        pass: &mut Pass,
-    ) -> Result<Tensor> {
+    /// x [n, d] → [n, d]
+    pub fn forward(&self, x: &Tensor, view: View, pass: &mut Pass) -> Result<Tensor> {
         let qkv = self.qkv_proj.forward(x)?;
         let d = qkv.dim(D::Minus1)? / 3;
         let (q, kv) = (qkv.narrow(1, 0, d)?, qkv.narrow(1, d, 2 * d)?);
-        if let Some((past, rows)) = past {
-            return self.heads.attend(&q, &append(past, &kv, rows)?, spans, pass);
-        }
         let heads = &self.heads;
-        pass.record(heads.kind, &q, &kv, spans, heads.n_heads)?;
-        let dropout = pass.next_dropout(heads.dropout);
-        heads.out_proj.forward(&self_attention(&qkv, spans, heads.n_heads, dropout)?)
+        let out = match view {
+            View::Sentences(spans) => {
+                pass.record(heads.kind, &q, &kv, spans, heads.n_heads)?;
+                self_attention(&qkv, spans, heads.n_heads, pass.next_dropout(heads.dropout))?
+            }
+            View::Cached(past, ancestors) => {
+                past.push(kv);
+                cached_attention(&q, past, ancestors, heads.n_heads)?
+            }
+        };
+        heads.out_proj.forward(&out)
     }
-}
-
-/// Adds the new keys and values [rows·m, 2d] of `rows` hypotheses to their past → all of them [rows·t, 2d].
-fn append(past: &mut Past, new: &Tensor, rows: usize) -> Result<Tensor> {
-    let (n, width) = new.dims2()?;
-    let new = new.reshape((rows, n / rows.max(1), width))?;
-    let all = match past.as_ref() {
-        Some(past) => Tensor::cat(&[past, &new], 1)?,
-        None => new.contiguous()?,
-    };
-    Ok(past.insert(all).flatten(0, 1)?)
 }
 
 /// Attention over the memory.

@@ -2,14 +2,14 @@
 //! (section 3.1, right half of Figure 1). One body serves training, where a sentence is fed at once, and decoding,
 //! where it grows and [`DecoderState`] holds the keys and values of what was fed before.
 
-use super::attention::{CrossAttention, Past, SelfAttention};
+use super::attention::{CrossAttention, Past, SelfAttention, View};
 use super::feed_forward::FeedForward;
 use super::layers::Layers;
 use super::pass::Pass;
 use super::sublayer::Residual;
 use super::trace::Kind;
 use crate::error::Result;
-use crate::ops::Spans;
+use crate::ops::{Ancestors, Spans};
 use candle_core::Tensor;
 use std::sync::Arc;
 
@@ -22,12 +22,6 @@ struct DecoderLayer {
     encoder_attn_residual: Residual,
     feed_forward: FeedForward,
     final_residual: Residual,
-}
-
-/// Which rows may look at which, in self-attention and over the memory.
-struct Sight {
-    self_attn: Arc<Spans>,
-    encoder_attn: Arc<Spans>,
 }
 
 impl DecoderLayer {
@@ -43,43 +37,48 @@ impl DecoderLayer {
         })
     }
 
-    /// x [n, d] over the keys and values of the memory → [n, d]; `past` as in [`SelfAttention::forward`].
+    /// x [n, d] over the keys and values of the memory, of which `spans` gives each row its sentence's → [n, d]
     fn forward(
         &self,
         x: &Tensor,
-        past: Option<(&mut Past, usize)>,
+        view: View,
         memory: &Tensor,
-        sight: &Sight,
+        spans: &Arc<Spans>,
         pass: &mut Pass,
     ) -> Result<Tensor> {
-        let sublayer = self.self_attn.forward(x, past, &sight.self_attn, pass)?;
+        let sublayer = self.self_attn.forward(x, view, pass)?;
         let x = self.self_attn_residual.forward(x, &sublayer, pass)?;
-        let sublayer = self.encoder_attn.forward(&x, memory, &sight.encoder_attn, pass)?;
+        let sublayer = self.encoder_attn.forward(&x, memory, spans, pass)?;
         let x = self.encoder_attn_residual.forward(&x, &sublayer, pass)?;
         let sublayer = self.feed_forward.forward(&x, pass)?;
         self.final_residual.forward(&x, &sublayer, pass)
     }
 }
 
+/// Steps after which keys and values that nobody looks at any more are let go.
+const COMPACTION: usize = 8;
+
 /// What decoding keeps from step to step. Rows are hypotheses; the rows of one sentence are adjacent.
 #[derive(Debug)]
 pub struct DecoderState {
     /// Of each layer, what its self-attention looks back at.
     past: Vec<Past>,
+    /// Where each row's own past lies in it.
+    ancestors: Ancestors,
     /// Of each layer, keys and values [n_src, 2d] of the memory, computed once.
     memory: Vec<Tensor>,
     /// Source lengths: where each sentence lies in the memory.
     src_lengths: Vec<usize>,
     /// The sentence of each row, ascending.
     sentences: Vec<usize>,
-    /// Tokens fed to each row so far.
-    past_length: usize,
+    /// The rows of each sentence over its memory.
+    spans: Arc<Spans>,
 }
 
 impl DecoderState {
     /// Tokens fed to each row so far.
     pub fn past_length(&self) -> usize {
-        self.past_length
+        self.ancestors.steps()
     }
 
     /// Number of live rows.
@@ -89,28 +88,34 @@ impl DecoderState {
 
     /// New row i continues old row `rows[i]`; rows of one sentence must stay adjacent.
     pub fn reorder(&mut self, rows: &[usize]) -> Result<()> {
-        if rows.len() == self.rows() && rows.iter().enumerate().all(|(new, &old)| new == old) {
-            return Ok(());
+        let sentences: Vec<usize> = rows.iter().map(|&row| self.sentences[row]).collect();
+        if sentences != self.sentences {
+            self.spans = Arc::new(spans(&sentences, &self.src_lengths)?);
+            self.sentences = sentences;
         }
-        self.sentences = rows.iter().map(|&row| self.sentences[row]).collect();
-        let indices: Vec<u32> = rows.iter().map(|&row| row as u32).collect();
-        for past in self.past.iter_mut().flatten() {
-            *past = past.index_select(&Tensor::new(indices.as_slice(), past.device())?, 0)?;
+        self.ancestors.reorder(rows);
+        if self.past_length().is_multiple_of(COMPACTION) { self.compact() } else { Ok(()) }
+    }
+
+    /// Lets go the keys and values of hypotheses that were dropped, where they are half of a block or more.
+    fn compact(&mut self) -> Result<()> {
+        for step in 0..self.past_length() {
+            let stored = self.past.first().map_or(Ok(0), |past| past[step].dim(0))?;
+            let Some(alive) = self.ancestors.compact(step, stored) else { continue };
+            for past in &mut self.past {
+                let alive = Tensor::new(alive.as_slice(), past[step].device())?;
+                past[step] = past[step].contiguous()?.index_select(&alive, 0)?;
+            }
         }
         Ok(())
     }
+}
 
-    /// `new_tokens` rows of each hypothesis look at all of its past; all rows of a sentence look at its memory.
-    fn sight(&self, new_tokens: usize) -> Result<Sight> {
-        let mut rows_of = vec![0; self.src_lengths.len()];
-        for &sentence in &self.sentences {
-            rows_of[sentence] += new_tokens;
-        }
-        Ok(Sight {
-            self_attn: Arc::new(Spans::cached(self.rows(), new_tokens, self.past_length)),
-            encoder_attn: Arc::new(Spans::cross(&rows_of, &self.src_lengths)?),
-        })
-    }
+/// The rows of `sentences` (ascending) over the memory of their sentence.
+fn spans(sentences: &[usize], src_lengths: &[usize]) -> Result<Spans> {
+    let mut rows_of = vec![0; src_lengths.len()];
+    sentences.iter().for_each(|&sentence| rows_of[sentence] += 1);
+    Spans::cross(&rows_of, src_lengths)
 }
 
 /// The stack of layers.
@@ -136,42 +141,36 @@ impl Decoder {
         src_lengths: &[usize],
         pass: &mut Pass,
     ) -> Result<Tensor> {
-        let sight = Sight {
-            self_attn: Arc::new(Spans::self_attention(tgt_lengths, true)),
-            encoder_attn: Arc::new(Spans::cross(tgt_lengths, src_lengths)?),
-        };
+        let own = Arc::new(Spans::self_attention(tgt_lengths, true));
+        let spans = Arc::new(Spans::cross(tgt_lengths, src_lengths)?);
         for layer in &self.layers {
             let memory = layer.encoder_attn.keys_values(memory)?;
-            x = layer.forward(&x, None, &memory, &sight, pass)?;
+            x = layer.forward(&x, View::Sentences(&own), &memory, &spans, pass)?;
         }
         Ok(x)
     }
 
     /// The state before the first step: one row for each sentence of the memory [n_src, d].
     pub fn start(&self, memory: &Tensor, src_lengths: &[usize]) -> Result<DecoderState> {
+        let sentences: Vec<usize> = (0..src_lengths.len()).collect();
+        let keys_values = |layer: &DecoderLayer| layer.encoder_attn.keys_values(memory);
         Ok(DecoderState {
-            past: self.layers.iter().map(|_| None).collect(),
-            memory: self
-                .layers
-                .iter()
-                .map(|layer| layer.encoder_attn.keys_values(memory))
-                .collect::<Result<_>>()?,
+            past: self.layers.iter().map(|_| Past::new()).collect(),
+            ancestors: Ancestors::new(sentences.len()),
+            memory: self.layers.iter().map(keys_values).collect::<Result<_>>()?,
             src_lengths: src_lengths.to_vec(),
-            sentences: (0..src_lengths.len()).collect(),
-            past_length: 0,
+            spans: Arc::new(spans(&sentences, src_lengths)?),
+            sentences,
         })
     }
 
-    /// The next tokens of every row, embedded: x [rows·m, d], m for each row → [rows·m, d]
+    /// The next token of every row, embedded: x [rows, d] → [rows, d]
     pub fn step(&self, mut x: Tensor, state: &mut DecoderState) -> Result<Tensor> {
-        let (n, _) = x.dims2()?;
-        let new_tokens = n / state.rows().max(1);
-        let sight = state.sight(new_tokens)?;
-        let rows = state.rows();
-        for (layer, (past, memory)) in self.layers.iter().zip(state.past.iter_mut().zip(&state.memory)) {
-            x = layer.forward(&x, Some((past, rows)), memory, &sight, &mut Pass::inference())?;
+        let DecoderState { past, ancestors, memory, spans, .. } = state;
+        ancestors.push();
+        for (layer, (past, memory)) in self.layers.iter().zip(past.iter_mut().zip(memory)) {
+            x = layer.forward(&x, View::Cached(past, ancestors), memory, spans, &mut Pass::inference())?;
         }
-        state.past_length += new_tokens;
         Ok(x)
     }
 }

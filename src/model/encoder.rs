@@ -1,6 +1,6 @@
 //! The encoder: N layers of self-attention and feed-forward (section 3.1, left half of Figure 1).
 
-use super::attention::SelfAttention;
+use super::attention::{SelfAttention, View};
 use super::feed_forward::FeedForward;
 use super::layers::Layers;
 use super::pass::Pass;
@@ -32,7 +32,7 @@ impl EncoderLayer {
     }
 
     fn forward(&self, x: &Tensor, spans: &Arc<Spans>, pass: &mut Pass) -> Result<Tensor> {
-        let sublayer = self.self_attn.forward(x, None, spans, pass)?;
+        let sublayer = self.self_attn.forward(x, View::Sentences(spans), pass)?;
         let x = self.self_attn_residual.forward(x, &sublayer, pass)?;
         let sublayer = self.feed_forward.forward(&x, pass)?;
         self.final_residual.forward(&x, &sublayer, pass)

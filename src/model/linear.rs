@@ -3,7 +3,7 @@
 
 use crate::config::Activation;
 use crate::error::Result;
-use crate::ops::{self, Compute, Loss, PackedLinear, Precision};
+use crate::ops::{self, Compute, Loss, PackedLinear, Precision, Scores};
 use candle_core::Tensor;
 
 /// How the linear layers of a model hold their weights.
@@ -78,6 +78,14 @@ impl Linear {
             }
             (Linear::Packed(packed), Activation::Relu) => packed.forward_relu(x),
             _ => ops::activation(&self.forward(x)?, activation),
+        }
+    }
+
+    /// x [n, i] → logits [n, o] and the norm of each row
+    pub fn scores(&self, x: &Tensor) -> Result<Scores> {
+        match self {
+            Linear::Plain(..) => ops::scores(&self.forward(x)?),
+            Linear::Packed(packed) => packed.scores(x),
         }
     }
 

@@ -18,7 +18,7 @@ pub mod trace;
 
 use crate::config::{Config, Tie};
 use crate::error::Result;
-use crate::ops::Loss;
+use crate::ops::{Loss, Scores};
 use candle_core::{Device, Tensor};
 use decoder::{Decoder, DecoderState};
 use embedding::{Embedding, positional_encoding};
@@ -134,12 +134,12 @@ impl Transformer {
         self.decoder.start(&memory.rows, &memory.lengths)
     }
 
-    /// Feeds one token to every row of `state` → logits [rows, v] of the next
-    pub fn step(&self, tokens: &[u32], state: &mut DecoderState) -> Result<Tensor> {
+    /// Feeds one token to every row of `state` → logits [rows, v] of the next, with the norms of their softmax
+    pub fn step(&self, tokens: &[u32], state: &mut DecoderState) -> Result<Scores> {
         let position = vec![state.past_length() as u32; tokens.len()];
         let x = self.tgt_embedding.forward(tokens, &position, &mut Pass::inference())?;
         let x = self.decoder.step(x, state)?;
-        self.output.forward(&x)
+        self.output.scores(&x)
     }
 }
 

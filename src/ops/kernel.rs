@@ -339,7 +339,9 @@ unsafe fn dots_on<L: Lanes>(
             // SAFETY: `dots` has checked the sizes; `pitch` leaves room for the last block of a row.
             unsafe {
                 let a_start = a.data.as_ptr().add(i * a.row);
-                let block = Block { width, a: a_start, a_row: a.row, b, first: j, last: visible.cols - 1 };
+                let (b, last) = (b, visible.cols - 1);
+                let keys = |t: usize| b.data.as_ptr().add((j + t).min(last) * b.row);
+                let block = Block { width, a: a_start, a_row: a.row, keys };
                 let out = scores.add(i * pitch + j);
                 match (rows, L::REGISTERS == 32) {
                     (4, true) => block.run::<L, 4, 4, 4>(out, pitch),
@@ -353,18 +355,16 @@ unsafe fn dots_on<L: Lanes>(
     }
 }
 
-/// Sixteen products of [`dots`]: ROWS rows of a with COLS rows of b, beginning at `first`. Where b has no more rows
-/// its `last` one stands in, and the products are not used.
-struct Block<'a> {
+/// Sixteen products of [`dots`]: ROWS rows of a with COLS rows of b, which `keys` gives by their number. Where b has no more
+/// rows another stands in, and the products are not used.
+struct Block<K> {
     width: usize,
     a: *const f32,
     a_row: usize,
-    b: Matrix<'a>,
-    first: usize,
-    last: usize,
+    keys: K,
 }
 
-impl Block<'_> {
+impl<K: Fn(usize) -> *const f32> Block<K> {
     /// TOGETHER rows of b at a time, as many as there are registers for.
     #[inline(always)]
     unsafe fn run<L: Lanes, const ROWS: usize, const COLS: usize, const TOGETHER: usize>(
@@ -376,11 +376,7 @@ impl Block<'_> {
         unsafe {
             let mut sums = [L::splat(0.0); LANES];
             for c in (0..COLS).step_by(TOGETHER) {
-                let mut b = [self.b.data.as_ptr(); TOGETHER];
-                for (t, b) in b.iter_mut().enumerate() {
-                    *b = b.add((self.first + c + t).min(self.last) * self.b.row);
-                }
-                let part = self.products::<L, ROWS, TOGETHER>(b);
+                let part = self.products::<L, ROWS, TOGETHER>(std::array::from_fn(|t| (self.keys)(c + t)));
                 for (r, part) in part.iter().enumerate() {
                     sums[r * COLS + c..][..TOGETHER].copy_from_slice(part);
                 }
@@ -416,6 +412,114 @@ impl Block<'_> {
                 }
             }
             sums
+        }
+    }
+}
+
+/// [`dots`] of one row q with rows that lie anywhere, for each of `heads` blocks of `width` columns: scores[head, i] =
+/// q · rows_i. The rows of `scores` are `pitch` floats, as there.
+pub(super) fn gathered_dots(
+    (heads, width): (usize, usize),
+    q: &[f32],
+    rows: &[&[f32]],
+    scores: &mut [f32],
+    pitch: usize,
+) {
+    assert!(
+        q.len() >= heads * width && rows.iter().all(|row| row.len() >= heads * width),
+        "rows are too short"
+    );
+    assert!(
+        pitch.is_multiple_of(LANES)
+            && pitch >= rows.len()
+            && scores.len() >= heads * pitch
+            && !rows.is_empty(),
+        "too little room for scores"
+    );
+    let shape = (heads, width);
+    let scores = scores.as_mut_ptr();
+    at_level!(gathered_dots_on(
+        shape: (usize, usize), q: &[f32], rows: &[&[f32]], scores: *mut f32, pitch: usize,
+    ));
+}
+
+#[inline(always)]
+unsafe fn gathered_dots_on<L: Lanes>(
+    (heads, width): (usize, usize),
+    q: &[f32],
+    rows: &[&[f32]],
+    scores: *mut f32,
+    pitch: usize,
+) {
+    for head in 0..heads {
+        for first in (0..rows.len()).step_by(LANES) {
+            // SAFETY: `gathered_dots` has checked the sizes.
+            unsafe {
+                let column = head * width;
+                let keys = |t: usize| rows[(first + t).min(rows.len() - 1)].as_ptr().add(column);
+                let block = Block { width, a: q.as_ptr().add(column), a_row: 0, keys };
+                let out = scores.add(head * pitch + first);
+                match L::REGISTERS == 32 {
+                    true => block.run::<L, 1, 16, 16>(out, pitch),
+                    false => block.run::<L, 1, 16, 4>(out, pitch),
+                }
+            }
+        }
+    }
+}
+
+/// out = Σ weights[head, i] · rows_i for each of `heads` blocks of `width` columns, which begin at `column` in the rows: each
+/// element one chain in rising order, as [`matmul`] has them. The rows of `weights` are `pitch` floats.
+pub(super) fn gathered_sums(
+    (heads, width): (usize, usize),
+    weights: &[f32],
+    pitch: usize,
+    rows: &[&[f32]],
+    column: usize,
+    out: &mut [MaybeUninit<f32>],
+) {
+    assert!(rows.iter().all(|row| row.len() >= column + heads * width), "rows are too short");
+    assert!(
+        pitch >= rows.len() && weights.len() >= heads * pitch && out.len() >= heads * width,
+        "too little room"
+    );
+    let (shape, out) = ((heads, width), out.as_mut_ptr().cast::<f32>());
+    at_level!(gathered_sums_on(
+        shape: (usize, usize), weights: &[f32], pitch: usize, rows: &[&[f32]], column: usize, out: *mut f32,
+    ));
+}
+
+#[inline(always)]
+unsafe fn gathered_sums_on<L: Lanes>(
+    (heads, width): (usize, usize),
+    weights: &[f32],
+    pitch: usize,
+    rows: &[&[f32]],
+    column: usize,
+    out: *mut f32,
+) {
+    /// Vectors whose sums run side by side.
+    const VECTORS: usize = 4;
+    for head in 0..heads {
+        for c in (0..width).step_by(VECTORS * LANES) {
+            // The columns of each vector, 0 where there are no more.
+            let counts: [usize; VECTORS] =
+                std::array::from_fn(|v| width.saturating_sub(c + v * LANES).min(LANES));
+            let at = head * width + c;
+            // SAFETY: `gathered_sums` has checked the sizes; no vector reaches over the width.
+            unsafe {
+                let mut sums = [L::splat(0.0); VECTORS];
+                for (row, &weight) in rows.iter().zip(&weights[head * pitch..]) {
+                    let x = L::splat(weight);
+                    for (v, sum) in sums.iter_mut().enumerate() {
+                        let from = row.as_ptr().wrapping_add(column + at + v * LANES);
+                        *sum = x.mul_add(L::load_first(from, counts[v]), *sum);
+                    }
+                }
+                for (v, sum) in sums.into_iter().enumerate() {
+                    sum.store_first(out.wrapping_add(at + v * LANES), counts[v]);
+                }
+            }
         }
     }
 }

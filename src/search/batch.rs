@@ -4,13 +4,28 @@
 //! A search sees only the rows of its own sentence, so its result cannot depend on the others.
 
 use crate::error::{Error, Result};
+use crate::ops::{Norm, Scores};
 use crate::search::{Hypothesis, Like, Options, Outcome, Scorer, Trace};
+
+/// The distributions after some rows, at least one: the logits of each, and its norm.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a> {
+    pub logits: &'a [f32],
+    pub norms: &'a [Norm],
+}
+
+impl<'a> Rows<'a> {
+    /// Row by row.
+    pub fn iter(self) -> impl Iterator<Item = (&'a [f32], Norm)> {
+        self.logits.chunks_exact(self.logits.len() / self.norms.len()).zip(self.norms.iter().copied())
+    }
+}
 
 /// The search for one sentence. It starts with one row.
 pub(super) trait Search {
-    /// Takes the log-probabilities of the sentence's rows and pushes the rows that go on as (continued row,
-    /// token); pushing none ends the search.
-    fn advance(&mut self, log_probs: &[f32], next: &mut Vec<(usize, u32)>) -> Result<()>;
+    /// Takes the distributions of the sentence's rows and pushes the rows that go on as (continued row, token); pushing
+    /// none ends the search.
+    fn advance(&mut self, rows: Rows<'_>, next: &mut Vec<(usize, u32)>) -> Result<()>;
 
     /// What was found, and the record of the search if one was made.
     fn finish(self) -> (Vec<Hypothesis>, Option<Trace>);
@@ -28,6 +43,12 @@ pub(super) fn check<S: Scorer>(
         let (sentences, limits) = (src.len(), max_length.len());
         return Err(Error::Config(format!(
             "{sentences} sentences came with {limits} step limits: expected one each"
+        )));
+    }
+    if let Some(&limit) = max_length.iter().find(|&&limit| limit < options.min_length) {
+        let min = options.min_length;
+        return Err(Error::Config(format!(
+            "a translation of at least {min} tokens does not fit the limit of {limit}: lower the first, or raise the second"
         )));
     }
     match max_length.iter().position(|&limit| limit == 0) {
@@ -77,18 +98,23 @@ fn run_steps<S: Scorer, T: Search>(
     // Sentence and number of rows of all that are still running, in the order of the rows.
     let mut running: Vec<(usize, usize)> = (0..src.len()).map(|sentence| (sentence, 1)).collect();
     let (mut rows, mut next, mut still_running) = (Vec::new(), Vec::new(), Vec::new());
-    let mut at_start = true;
+    let mut length = 0;
     while !running.is_empty() {
-        let mut log_probs = step(scorer, &mut state, &tokens)?;
-        log_probs.chunks_exact_mut(vocab_size).for_each(|row| exclude(row, options, at_start));
-        at_start = false;
+        let Scores { mut logits, mut norms } = step(scorer, &mut state, &tokens)?;
+        length += 1;
+        for (row, norm) in logits.chunks_exact_mut(vocab_size).zip(&mut norms) {
+            exclude(row, norm, options, length);
+        }
         let n_rows = tokens.len();
         rows.clear();
         tokens.clear();
         still_running.clear();
         let mut first = 0;
         for &(sentence, n) in &running {
-            let own = &log_probs[first * vocab_size..(first + n) * vocab_size];
+            let own = Rows {
+                logits: &logits[first * vocab_size..(first + n) * vocab_size],
+                norms: &norms[first..first + n],
+            };
             next.clear();
             if let Err(error) = searches[sentence].advance(own, &mut next) {
                 failures[sentence] = Some(error);
@@ -111,21 +137,25 @@ fn run_steps<S: Scorer, T: Search>(
 }
 
 /// One step of the scorer, the size of its answer checked.
-fn step<S: Scorer>(scorer: &S, state: &mut S::State, tokens: &[u32]) -> Result<Vec<f32>> {
-    let log_probs = scorer.step(state, tokens)?;
-    let (rows, vocab_size, found) = (tokens.len(), scorer.vocab_size(), log_probs.len());
-    if found == rows * vocab_size {
-        return Ok(log_probs);
+fn step<S: Scorer>(scorer: &S, state: &mut S::State, tokens: &[u32]) -> Result<Scores> {
+    let scores = scorer.step(state, tokens)?;
+    let (rows, vocab_size) = (tokens.len(), scorer.vocab_size());
+    let (found, norms) = (scores.logits.len(), scores.norms.len());
+    if found == rows * vocab_size && norms == rows {
+        return Ok(scores);
     }
     Err(Error::Numeric(format!(
-        "the model gave {found} log-probabilities, expected {rows} rows of {vocab_size}"
+        "the model gave {found} log-probabilities in {norms} rows, expected {rows} rows of {vocab_size}"
     )))
 }
 
-/// Makes impossible what the options rule out.
-fn exclude(row: &mut [f32], options: &Options, at_start: bool) {
-    if at_start && options.like == Like::Ct2 {
-        exclude_eos(row, options.eos as usize);
+/// Makes impossible what the options rule out as token `length` of a hypothesis.
+fn exclude(row: &mut [f32], norm: &mut Norm, options: &Options, length: usize) {
+    let eos = options.eos as usize;
+    match options.like {
+        Like::Tx if length < options.min_length => row[eos] = f32::NEG_INFINITY,
+        Like::Ct2 if length <= options.min_length.max(1) => exclude_eos(row, norm, eos),
+        _ => {}
     }
     for &id in &options.banned {
         row[id as usize] = f32::NEG_INFINITY;
@@ -133,11 +163,11 @@ fn exclude(row: &mut [f32], options: &Options, at_start: bool) {
 }
 
 /// The distribution that the softmax gives if the logit of EOS is -inf: log p - log(1 - p(EOS)).
-fn exclude_eos(row: &mut [f32], eos: usize) {
-    let p = f64::from(row[eos]).exp();
+fn exclude_eos(row: &mut [f32], norm: &mut Norm, eos: usize) {
+    let p = f64::from(norm.log_prob(row[eos])).exp();
     // If there is nothing but EOS, nothing is shared out; NaN is left for the search to report.
     if p < 1.0 {
-        row.iter_mut().for_each(|x| *x = (f64::from(*x) - (-p).ln_1p()) as f32);
+        norm.log_sum = (f64::from(norm.log_sum) + (-p).ln_1p()) as f32;
     }
     row[eos] = if p.is_nan() { f32::NAN } else { f32::NEG_INFINITY };
 }

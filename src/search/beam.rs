@@ -9,7 +9,7 @@
 //! favour short ones.
 
 use crate::error::Result;
-use crate::search::batch::{self, Search};
+use crate::search::batch::{self, Rows, Search};
 use crate::search::top_k::{Extension, TopK};
 use crate::search::trace::{self, Candidate, Fate, Ranked, Stop};
 use crate::search::{Finish, Hypothesis, Like, Options, Outcome, Scorer, Trace};
@@ -105,10 +105,9 @@ impl<'a> Beam<'a> {
     }
 
     /// The 2 × beam best extensions of the live hypotheses, best first.
-    fn candidates(&mut self, log_probs: &[f32]) -> Result<Vec<Extension>> {
-        let vocab_size = log_probs.len() / self.live.len();
-        for (row, (live, log_probs)) in self.live.iter().zip(log_probs.chunks_exact(vocab_size)).enumerate() {
-            let scanned = self.top_k.scan(row as u32, live.log_prob, log_probs);
+    fn candidates(&mut self, rows: Rows<'_>) -> Result<Vec<Extension>> {
+        for (row, (live, (logits, norm))) in self.live.iter().zip(rows.iter()).enumerate() {
+            let scanned = self.top_k.scan(row as u32, live.log_prob, logits, norm);
             scanned.map_err(|entry| entry.at_step(self.step))?;
         }
         Ok(self.top_k.take())
@@ -239,9 +238,9 @@ impl<'a> Beam<'a> {
 }
 
 impl Search for Beam<'_> {
-    fn advance(&mut self, log_probs: &[f32], next: &mut Vec<(usize, u32)>) -> Result<()> {
+    fn advance(&mut self, rows: Rows<'_>, next: &mut Vec<(usize, u32)>) -> Result<()> {
         self.step += 1;
-        let candidates = self.candidates(log_probs)?;
+        let candidates = self.candidates(rows)?;
         self.record_step();
         let live = self.keep(&candidates, next);
         if candidates.is_empty() && self.finished.is_empty() {

@@ -16,7 +16,7 @@ fn a_model_that_never_ends_is_cut_at_the_limit() {
             assert!(prefix.len() < 7, "asked for a step beyond the positions of the model");
             distribution(&[(A, 0.9), (B, 0.1)])
         });
-        let limit = max_length(3, None, 7);
+        let limit = max_length(3, None, 0, 7);
         let list =
             decode(&toy, &[vec![]], &[limit], &options(beam_size, 1), None).unwrap().remove(0).unwrap();
         assert_eq!((&list[0].ids[..], list[0].finish), (&[A; 7][..], Finish::Cut));
@@ -26,10 +26,11 @@ fn a_model_that_never_ends_is_cut_at_the_limit() {
 
 #[test]
 fn step_limit_is_the_smaller_of_what_was_asked_and_what_the_model_has() {
-    assert_eq!(max_length(10, None, 512), 60);
-    assert_eq!(max_length(500, None, 512), 512);
-    assert_eq!(max_length(10, Some(7), 512), 7);
-    assert_eq!(max_length(10, Some(1000), 512), 512);
+    assert_eq!(max_length(10, None, 0, 512), 60);
+    assert_eq!(max_length(500, None, 0, 512), 512);
+    assert_eq!(max_length(10, Some(7), 0, 512), 7);
+    assert_eq!(max_length(10, None, 80, 512), 80);
+    assert_eq!(max_length(10, Some(1000), 0, 512), 512);
 }
 
 /// The same scorer, B after A and B alone.

@@ -1,7 +1,7 @@
 //! Greedy search: the most probable token at every step, until EOS or the step limit.
 
 use crate::error::Result;
-use crate::search::batch::{self, Search};
+use crate::search::batch::{self, Rows, Search};
 use crate::search::top_k::{Extension, TopK};
 use crate::search::trace::{self, Candidate, Fate, Live, Stop};
 use crate::search::{Finish, Hypothesis, Options, Outcome, Scorer, Trace};
@@ -73,9 +73,11 @@ impl<'a> Greedy<'a> {
 }
 
 impl Search for Greedy<'_> {
-    fn advance(&mut self, log_probs: &[f32], next: &mut Vec<(usize, u32)>) -> Result<()> {
+    fn advance(&mut self, rows: Rows<'_>, next: &mut Vec<(usize, u32)>) -> Result<()> {
         let step = self.ids.len() + 1;
-        self.top_k.scan(0, self.log_prob, log_probs).map_err(|entry| entry.at_step(step))?;
+        for (logits, norm) in rows.iter() {
+            self.top_k.scan(0, self.log_prob, logits, norm).map_err(|entry| entry.at_step(step))?;
+        }
         let best = self.top_k.take();
         let Some(&chosen) = best.first() else {
             self.record(&best, Fate::Cut, Some(Stop::NoCandidates));

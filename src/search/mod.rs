@@ -29,6 +29,7 @@ mod transformer;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::ops::Scores;
 
 pub use beam::beam_search;
 pub use greedy::greedy;
@@ -52,9 +53,8 @@ pub trait Scorer {
     /// A fresh state with one row per source sentence (ids with EOS).
     fn start(&self, src: &[Vec<u32>]) -> Result<Self::State>;
 
-    /// Feeds the last token of every row (BOS at first) and returns the log-probabilities of the next one,
-    /// `[rows * vocab_size]` row by row, natural logarithm, after the log-softmax.
-    fn step(&self, state: &mut Self::State, tokens: &[u32]) -> Result<Vec<f32>>;
+    /// Feeds the last token of every row (BOS at first) and returns the distributions of the next one, row by row.
+    fn step(&self, state: &mut Self::State, tokens: &[u32]) -> Result<Scores>;
 
     /// New row i continues old row `rows[i]`; old rows that are not named are dropped (a finished sentence
     /// leaves the batch). Not called when every row stays where it is.
@@ -91,6 +91,9 @@ pub struct Options {
     /// Tokens that are never chosen: their log-probabilities become -inf, the others stay as they are. With
     /// `eos` among them every hypothesis runs to its limit.
     pub banned: Vec<u32>,
+    /// EOS cannot be chosen before this many steps, its own included (as `max_length` counts). With [`Like::Ct2`] there are
+    /// as many tokens before EOS, as CTranslate2 counts.
+    pub min_length: usize,
     /// Whose rules end a search.
     pub like: Like,
 }
@@ -99,7 +102,16 @@ impl Options {
     /// The paper's settings: beam 4, `gnmt:0.6`, one hypothesis, nothing banned.
     pub fn new(bos: u32, eos: u32) -> Self {
         let length_penalty = LengthPenalty::Gnmt(0.6);
-        Options { beam_size: 4, n_best: 1, length_penalty, bos, eos, banned: Vec::new(), like: Like::Tx }
+        Options {
+            beam_size: 4,
+            n_best: 1,
+            length_penalty,
+            bos,
+            eos,
+            banned: Vec::new(),
+            min_length: 0,
+            like: Like::Tx,
+        }
     }
 
     fn check(&self, vocab_size: usize) -> Result<()> {
@@ -140,9 +152,10 @@ pub fn check_sizes(beam_size: usize, n_best: usize) -> Result<()> {
 }
 
 /// The most decoding steps of a sentence, the one that gives EOS included: what was asked for, or else
-/// `src_len + 50` (`src_len` with EOS); never more than `positions`, which is what the model has.
-pub fn max_length(src_len: usize, asked: Option<usize>, positions: usize) -> usize {
-    asked.unwrap_or(src_len.saturating_add(50)).min(positions)
+/// `src_len + 50` (`src_len` with EOS) and no less than `min_length`; never more than `positions`, which is what the model
+/// has.
+pub fn max_length(src_len: usize, asked: Option<usize>, min_length: usize, positions: usize) -> usize {
+    asked.unwrap_or(src_len.saturating_add(50).max(min_length)).min(positions)
 }
 
 /// How a hypothesis ended.

@@ -12,6 +12,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use crate::error::Error;
+use crate::ops::Norm;
 
 /// Entries compared with the bar at once; with 32 the compiler unrolls the loop and emits no vector code.
 const BLOCK: usize = 64;
@@ -60,6 +61,14 @@ impl NotALogProb {
     }
 }
 
+/// A row that is looked at: the extended hypothesis, its log-probability, and the norm of the logits.
+#[derive(Clone, Copy)]
+struct Row {
+    row: u32,
+    log_prob: f64,
+    norm: Norm,
+}
+
 /// Collects the `k` best extensions of the rows it is shown.
 #[derive(Debug)]
 pub(super) struct TopK {
@@ -73,40 +82,46 @@ impl TopK {
         TopK { k, heap: BinaryHeap::with_capacity(k) }
     }
 
-    /// Looks at every entry of `row`, whose hypothesis has `log_prob`. Entries of -inf are never taken.
+    /// Looks at every logit of `row`, whose hypothesis has `log_prob`. Those of -inf are never taken.
     ///
     /// Rows must come in rising order: that makes an equal entry that comes later the worse one.
-    pub fn scan(&mut self, row: u32, log_prob: f64, log_probs: &[f32]) -> Result<(), NotALogProb> {
-        let mut bar = self.bar(log_prob);
-        let (blocks, rest) = log_probs.as_chunks::<BLOCK>();
+    pub fn scan(&mut self, row: u32, log_prob: f64, logits: &[f32], norm: Norm) -> Result<(), NotALogProb> {
+        if !norm.is_finite() {
+            let broken = |&(_, &x): &(usize, &f32)| x.is_nan() || x == f32::INFINITY;
+            let (token, value) = logits.iter().enumerate().find(broken).unwrap_or((0, &f32::NAN));
+            return Err(NotALogProb { token: token as u32, value: *value });
+        }
+        let row = Row { row, log_prob, norm };
+        let mut bar = self.bar(row);
+        let (blocks, rest) = logits.as_chunks::<BLOCK>();
         for (index, block) in blocks.iter().enumerate() {
             if reaches_above(block, bar) {
-                bar = self.scan_block(row, log_prob, block, index * BLOCK, bar)?;
+                bar = self.scan_block(row, block, index * BLOCK, bar)?;
             }
         }
-        self.scan_block(row, log_prob, rest, blocks.len() * BLOCK, bar)?;
+        self.scan_block(row, rest, blocks.len() * BLOCK, bar)?;
         Ok(())
     }
 
-    /// Looks at the entries of `block` one by one, the first being token `first`; returns the new bar.
+    /// Looks at the logits of `block` one by one, the first being that of token `first`; returns the new bar.
     fn scan_block(
         &mut self,
-        row: u32,
-        log_prob: f64,
+        row: Row,
         block: &[f32],
         first: usize,
         mut bar: f32,
     ) -> Result<f32, NotALogProb> {
-        for (offset, &token_log_prob) in block.iter().enumerate() {
-            if token_log_prob <= bar {
+        for (offset, &logit) in block.iter().enumerate() {
+            if logit <= bar {
                 continue;
             }
             let token = (first + offset) as u32;
+            let token_log_prob = row.norm.log_prob(logit);
             if token_log_prob.is_nan() || token_log_prob == f32::INFINITY {
-                return Err(NotALogProb { token, value: token_log_prob });
+                return Err(NotALogProb { token, value: logit });
             }
-            let extension =
-                Extension { log_prob: log_prob + f64::from(token_log_prob), row, token, token_log_prob };
+            let log_prob = row.log_prob + f64::from(token_log_prob);
+            let extension = Extension { log_prob, row: row.row, token, token_log_prob };
             if self.heap.len() < self.k {
                 self.heap.push(Reverse(extension));
             } else if let Some(mut worst) = self.heap.peek_mut()
@@ -114,16 +129,21 @@ impl TopK {
             {
                 *worst = Reverse(extension);
             }
-            bar = self.bar(log_prob);
+            bar = self.bar(row);
         }
         Ok(bar)
     }
 
-    /// No entry at or under this can enter a row of `log_prob`; one above it may.
-    fn bar(&self, log_prob: f64) -> f32 {
+    /// No logit at or under this can enter from `row`; one above it may.
+    fn bar(&self, row: Row) -> f32 {
         match self.heap.peek() {
-            // One step down makes good for the rounding to f32.
-            Some(worst) if self.heap.len() == self.k => ((worst.0.log_prob - log_prob) as f32).next_down(),
+            Some(worst) if self.heap.len() == self.k => {
+                let (largest, log_sum) = (f64::from(row.norm.largest), f64::from(row.norm.log_sum));
+                let needed = worst.0.log_prob - row.log_prob;
+                // Makes good for the roundings on the way from a logit to its log-probability, and of this to f32.
+                let slack = (needed.abs() + 2.0 * log_sum.abs() + largest.abs()) * f64::from(f32::EPSILON);
+                (needed + log_sum + largest - 2.0 * slack) as f32
+            }
             _ => f32::NEG_INFINITY,
         }
     }
@@ -149,10 +169,11 @@ mod tests {
     use super::*;
 
     /// The specification: sort everything.
-    fn top_k_plain(rows: &[(f64, Vec<f32>)], k: usize) -> Vec<Extension> {
+    fn top_k_plain(rows: &[(f64, Vec<f32>)], norm: Norm, k: usize) -> Vec<Extension> {
         let mut all = Vec::new();
-        for (row, (log_prob, log_probs)) in rows.iter().enumerate() {
-            for (token, &token_log_prob) in log_probs.iter().enumerate() {
+        for (row, (log_prob, logits)) in rows.iter().enumerate() {
+            for (token, &logit) in logits.iter().enumerate() {
+                let token_log_prob = norm.log_prob(logit);
                 let log_prob = log_prob + f64::from(token_log_prob);
                 all.push(Extension { log_prob, row: row as u32, token: token as u32, token_log_prob });
             }
@@ -166,10 +187,10 @@ mod tests {
         all
     }
 
-    fn top_k(rows: &[(f64, Vec<f32>)], k: usize) -> Vec<Extension> {
+    fn top_k(rows: &[(f64, Vec<f32>)], norm: Norm, k: usize) -> Vec<Extension> {
         let mut top = TopK::new(k);
-        for (row, (log_prob, log_probs)) in rows.iter().enumerate() {
-            top.scan(row as u32, *log_prob, log_probs).unwrap();
+        for (row, (log_prob, logits)) in rows.iter().enumerate() {
+            top.scan(row as u32, *log_prob, logits, norm).unwrap();
         }
         top.take()
     }
@@ -193,22 +214,25 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
         #[test]
-        fn top_k_equals_sorting(rows in rows(), k in 1..70usize) {
-            prop_assert_eq!(top_k(&rows, k), top_k_plain(&rows, k));
+        fn top_k_equals_sorting(rows in rows(), k in 1..70usize, largest in -30f32..30.0, log_sum in 0f32..12.0) {
+            prop_assert_eq!(top_k(&rows, Norm::NONE, k), top_k_plain(&rows, Norm::NONE, k));
+            // Different logits may round to one log-probability, and then the lower id wins.
+            let norm = Norm { largest, log_sum };
+            prop_assert_eq!(top_k(&rows, norm, k), top_k_plain(&rows, norm, k));
         }
     }
 
     #[test]
     fn ties_go_to_the_lower_row_then_the_lower_id() {
         let rows = [(-1.0, vec![-2.0, -1.0, -1.0]), (-2.0, vec![0.0, -0.0, -1.0])];
-        let order: Vec<(u32, u32)> = top_k(&rows, 4).iter().map(|x| (x.row, x.token)).collect();
+        let order: Vec<(u32, u32)> = top_k(&rows, Norm::NONE, 4).iter().map(|x| (x.row, x.token)).collect();
         assert_eq!(order, [(0, 1), (0, 2), (1, 0), (1, 1)]);
     }
 
     #[test]
     fn impossible_entries_are_not_taken() {
         let rows = [(-1.0, vec![f32::NEG_INFINITY, -1.0, f32::NEG_INFINITY])];
-        assert_eq!(top_k(&rows, 3).len(), 1);
+        assert_eq!(top_k(&rows, Norm::NONE, 3).len(), 1);
     }
 
     #[test]
@@ -220,8 +244,8 @@ mod tests {
                     row[place] = value;
                     let mut top = TopK::new(2);
                     // A full heap with a high bar must not hide it.
-                    top.scan(0, 0.0, &[-0.5, -0.25]).unwrap();
-                    let error = top.scan(1, 0.0, &row).unwrap_err();
+                    top.scan(0, 0.0, &[-0.5, -0.25], Norm::NONE).unwrap();
+                    let error = top.scan(1, 0.0, &row, Norm::NONE).unwrap_err();
                     assert_eq!((error.token as usize, error.value.to_bits()), (place, value.to_bits()));
                 }
             }
@@ -231,9 +255,9 @@ mod tests {
     #[test]
     fn a_second_round_starts_empty() {
         let mut top = TopK::new(2);
-        top.scan(0, 0.0, &[-1.0, -2.0, -3.0]).unwrap();
+        top.scan(0, 0.0, &[-1.0, -2.0, -3.0], Norm::NONE).unwrap();
         top.take();
-        top.scan(0, 0.0, &[-9.0]).unwrap();
+        top.scan(0, 0.0, &[-9.0], Norm::NONE).unwrap();
         assert_eq!(top.take().iter().map(|x| x.log_prob).collect::<Vec<_>>(), [-9.0]);
     }
 }

@@ -5,6 +5,7 @@
 use std::cell::Cell;
 
 use crate::error::Result;
+use crate::ops::{Norm, Scores};
 use crate::rng::hash;
 use crate::search::{Hypothesis, LengthPenalty, Options, Scorer, Trace, beam_search, decode};
 
@@ -65,7 +66,7 @@ impl<F: Fn(&[u32], &[u32]) -> Vec<f32>> Scorer for Toy<F> {
         Ok(rows.map(|(sentence, src)| Row { sentence, src: src.clone(), prefix: Vec::new() }).collect())
     }
 
-    fn step(&self, rows: &mut Vec<Row>, tokens: &[u32]) -> Result<Vec<f32>> {
+    fn step(&self, rows: &mut Vec<Row>, tokens: &[u32]) -> Result<Scores> {
         assert_eq!(tokens.len(), rows.len());
         self.steps.set(self.steps.get() + 1);
         self.most_rows.set(self.most_rows.get().max(rows.len()));
@@ -75,7 +76,7 @@ impl<F: Fn(&[u32], &[u32]) -> Vec<f32>> Scorer for Toy<F> {
             assert_eq!(row.prefix[0], BOS, "every hypothesis starts from BOS");
             log_probs.extend((self.next)(&row.src, &row.prefix[1..]));
         }
-        Ok(log_probs)
+        Ok(Scores { logits: log_probs, norms: vec![Norm::NONE; tokens.len()] })
     }
 
     fn reorder(&self, rows: &mut Vec<Row>, kept: &[usize]) -> Result<()> {

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::model::decoder::DecoderState;
 use crate::model::{Pass, Transformer};
-use crate::ops::log_softmax_vec;
+use crate::ops::Scores;
 use crate::search::Scorer;
 
 /// Scores with a [`Transformer`].
@@ -32,8 +32,8 @@ impl Scorer for TransformerScorer<'_> {
         self.model.start(&memory)
     }
 
-    fn step(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<Vec<f32>> {
-        log_softmax_vec(&self.model.step(tokens, state)?)
+    fn step(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<Scores> {
+        self.model.step(tokens, state)
     }
 
     fn reorder(&self, state: &mut DecoderState, rows: &[usize]) -> Result<()> {

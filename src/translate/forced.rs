@@ -9,7 +9,7 @@ use super::Translator;
 use crate::data::{Batch, Pairs, batches};
 use crate::error::Result;
 use crate::model::Pass;
-use crate::ops::log_softmax_vec;
+use crate::ops::scores;
 use crate::text;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -103,7 +103,7 @@ impl Translator {
         let memory = self.model().encode(&batch.src, &batch.src_lengths, &mut pass)?;
         let logits = self.model().decode(&batch.tgt_in, &batch.tgt_lengths, &memory, &mut pass)?;
         let (_n, v) = logits.dims2()?;
-        let rows = log_softmax_vec(&logits)?;
+        let rows = scores(&logits)?.into_log_probs();
         let mut tokens = rows.chunks_exact(v).zip(&batch.tgt_out).map(|(row, &id)| row[id as usize]);
         Ok(batch.tgt_lengths.iter().map(|&length| tokens.by_ref().take(length).collect()).collect())
     }

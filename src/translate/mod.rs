@@ -36,6 +36,8 @@ pub struct Options {
     pub like: Like,
     /// Decoding steps at most, the end mark included; unset: source pieces + 50.
     pub max_length: Option<usize>,
+    /// Decoding steps at least, as [`search::Options::min_length`] counts.
+    pub min_length: usize,
     /// Sentences translated together.
     pub batch_size: Option<usize>,
 }
@@ -173,6 +175,7 @@ impl Translator {
                 Like::Tx => vec![special.pad, special.unk, special.bos],
                 Like::Ct2 => Vec::new(),
             },
+            min_length: options.min_length,
             like: options.like,
         };
         search::check_sizes(search.beam_size, search.n_best)?;
@@ -199,7 +202,12 @@ impl Translator {
 
     /// Decoding steps for a source of `src_length` pieces with its end mark: never more than the model has positions.
     pub fn max_length(&self, src_length: usize, options: &Options) -> usize {
-        search::max_length(src_length, options.max_length, self.model.config().max_positions)
+        search::max_length(
+            src_length,
+            options.max_length,
+            options.min_length,
+            self.model.config().max_positions,
+        )
     }
 
     /// Searches for one source, recording every step.

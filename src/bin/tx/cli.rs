@@ -81,7 +81,11 @@ pub struct Search {
     /// Decoding steps at most; the end mark is one of them [default: pieces of the source with its end mark + 50].
     #[arg(long, value_name = "STEPS", value_parser = positive)]
     pub max_length: Option<usize>,
-    /// Precision that the linear layers multiply, on the CPU: `f32`; `bf16` (8 bits of mantissa, half the memory); `int8` (scaled
+    /// Decoding steps at least; the end mark is one of them, but with --like ct2, where there are as many pieces before it
+    /// [default: 0].
+    #[arg(long, value_name = "STEPS", value_parser = positive)]
+    pub min_length: Option<usize>,
+    /// Numbers that the linear layers multiply, on the CPU: `f32`; `bf16` (8 bits of mantissa, half the memory); `int8` (scaled
     /// whole numbers, a quarter of the memory, the fastest); `auto`: the fastest for this CPU [default: as the model is stored].
     #[arg(long, value_name = "TYPE", value_enum)]
     pub compute: Option<PrecisionArg>,

@@ -63,8 +63,8 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// From now on freed memory is kept: the next step or batch asks for the same again. Before, while a model is loaded, it goes
-/// back at once, since what comes next is something else.
+/// From now on freed memory is kept: the next step or batch asks for the same again. What loading a model has left goes back
+/// first.
 fn keep_freed_memory() {
     // SAFETY: the option is a number of the allocator's, read when it frees something.
     unsafe {
@@ -88,11 +88,8 @@ fn set_up(command: &Command) {
         | Command::Quantize(_)
         | Command::Completions { .. } => return,
     };
-    // SAFETY: nothing else runs yet; the libraries read these variables when they start their first thread, and the
-    // option is a number of the allocator's.
+    // SAFETY: nothing else runs yet; the libraries read these variables when they start their first thread.
     unsafe {
-            libmimalloc_sys::mi_option_set(PURGE_DELAY, d.parse().unwrap());
-        }
         std::env::set_var("CANDLE_NUM_THREADS", "1");
         if let Some(threads) = machine.threads {
             std::env::set_var("RAYON_NUM_THREADS", threads.to_string());

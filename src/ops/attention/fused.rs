@@ -24,7 +24,7 @@ use crate::ops::simd::{exp, max, simd, sum, sum2};
 use crate::ops::spans::{Spans, Visible};
 
 /// Multiply-adds below which a second thread costs more than it saves.
-const SERIAL: usize = 1 << 19;
+pub(super) const SERIAL: usize = 1 << 19;
 
 /// With a causal mask, rows that are multiplied together: the hidden keys after the last one's are left out.
 const CAUSAL_ROWS: usize = 16;
@@ -325,7 +325,7 @@ pub(super) fn weights(
 
 simd! {
     /// softmax(scores · scale) in place, over the keys that each query sees; zeros after them.
-    fn softmax(scores: &mut [f32], pitch: usize, visible: Visible, scale: f32) {
+    pub(super) fn softmax(scores: &mut [f32], pitch: usize, visible: Visible, scale: f32) {
         // In three passes, so that the rows do not wait for each other's chains of dependent instructions. Hidden
         // scores become 0, not -∞, before they become 0 again: exponentials that underflow are slow.
         for (query, row) in scores.chunks_exact_mut(pitch).enumerate() {

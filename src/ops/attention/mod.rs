@@ -3,12 +3,14 @@
 //!
 //! A query that sees no key has the output zero and a gradient of zero. Dropout, if any, falls on the weights (5.4).
 
+mod cached;
 mod fused;
 
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 
+pub use cached::{Ancestors, cached_attention, cached_attention_plain};
 use fused::Fused;
 
 use super::dropout::{Dropout, kept};

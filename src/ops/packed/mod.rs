@@ -26,6 +26,7 @@ use serde::Serialize;
 
 use super::bf16::{Bf16Level, bf16_level, rounded};
 use super::kernel::{Matrix, Output, filled};
+use super::log_softmax::{Scores, add_norms};
 use super::rows::{Rows, in_rows};
 use crate::{Error, Result};
 pub use int8::{Int8Matrix, dequantized};
@@ -131,6 +132,42 @@ impl PackedLinear {
     }
 
     fn run(&self, x: &Tensor, relu: bool) -> Result<Tensor> {
+        let n = self.check(x)?;
+        let x = in_rows(&x.to_dtype(DType::F32)?)?;
+        let x = Rows::of(&x)?;
+        let x = x.matrix()?;
+        // SAFETY: `fill` writes every row of every panel.
+        let y = unsafe { filled(n * self.n_out, |y| self.fill(n, x, relu, Output::new(y, self.n_out))) };
+        Ok(Tensor::from_vec(y, (n, self.n_out), &Device::Cpu)?)
+    }
+
+    /// The rows of [`PackedLinear::forward`] as logits, with their norms, which are made of some rows at a time while these
+    /// are in the cache.
+    pub fn scores(&self, x: &Tensor) -> Result<Scores> {
+        let n = self.check(x)?;
+        let x = in_rows(&x.to_dtype(DType::F32)?)?;
+        let x = Rows::of(&x)?;
+        let x = x.matrix()?;
+        let step = match self.weights {
+            // Here reading the weights again would cost more.
+            Weights::F32(_) | Weights::Rounded(_) => MOST_ROWS,
+            _ => 32,
+        };
+        let (mut logits, mut norms) = (Vec::with_capacity(n * self.n_out), Vec::with_capacity(n));
+        for start in (0..n).step_by(step) {
+            let rows = (n - start).min(step);
+            let len = rows * self.n_out;
+            let y = Output::new(&mut logits.spare_capacity_mut()[..len], self.n_out);
+            self.fill(rows, x.from(start, 0), false, y);
+            // SAFETY: `fill` has written every row of every panel.
+            unsafe { logits.set_len(logits.len() + len) };
+            add_norms(&logits[logits.len() - len..], self.n_out, &mut norms)?;
+        }
+        Ok(Scores { logits, norms })
+    }
+
+    /// The number of rows of an input that fits.
+    fn check(&self, x: &Tensor) -> Result<usize> {
         let (n, n_in) = x.dims2()?;
         if n_in != self.n_in {
             let expected = self.n_in;
@@ -146,12 +183,7 @@ impl PackedLinear {
             ));
         }
         on_cpu(x)?;
-        let x = in_rows(&x.to_dtype(DType::F32)?)?;
-        let x = Rows::of(&x)?;
-        let x = x.matrix()?;
-        // SAFETY: `fill` writes every row of every panel.
-        let y = unsafe { filled(n * self.n_out, |y| self.fill(n, x, relu, Output::new(y, self.n_out))) };
-        Ok(Tensor::from_vec(y, (n, self.n_out), &Device::Cpu)?)
+        Ok(n)
     }
 
     /// The memory of the packed weights and the bias.

@@ -103,6 +103,7 @@ fn options(search: &Search) -> Options {
             LikeArg::Ct2 => Like::Ct2,
         },
         max_length: search.max_length,
+        min_length: search.min_length.unwrap_or(0),
         ..Options::default()
     }
 }
