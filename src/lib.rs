@@ -49,6 +49,7 @@ pub mod search;
 pub mod text;
 pub mod train;
 pub mod translate;
+mod workers;
 
 pub use candle_core;
 pub use error::{Error, Result};

@@ -191,7 +191,7 @@ fn when_no_token_is_possible_the_live_ones_are_returned() {
 fn an_answer_of_the_wrong_size_is_refused() {
     let toy = Toy::new(VOCAB_SIZE, |_, _| vec![-1.0; VOCAB_SIZE - 1]);
     let error = decode(&toy, &[vec![], vec![]], &[9, 9], &options(2, 1), None).unwrap_err();
-    assert!(error.to_string().contains("8 log-probabilities, expected 2 rows of 5"), "{error}");
+    assert!(error.to_string().contains("8 log-probabilities in 2 rows, expected 2 rows of 5"), "{error}");
 }
 
 /// A finished sentence leaves the batch: the first ends at step 2, and from step 3 on only the two rows of the second

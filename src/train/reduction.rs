@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::ops::add_in_place;
+use crate::workers::Workers;
 use candle_core::Tensor;
 use std::collections::BTreeMap;
 
@@ -54,43 +55,23 @@ pub trait Reduction {
 
 /// Workers that are threads of this process.
 #[derive(Debug)]
-pub struct Threads {
-    /// One pool for each worker; its operations see the threads of that pool alone.
-    pools: Vec<rayon::ThreadPool>,
-}
+pub struct Threads(Workers);
 
 impl Threads {
     /// As many workers as `threads`, but no more than batches of `batch_tokens` can feed; what is left over helps inside
     /// the products.
     pub fn new(threads: usize, batch_tokens: usize) -> Result<Self> {
-        let workers = threads.min(batch_tokens / TOKENS_PER_WORKER).max(1);
-        let pool = |worker: usize| {
-            let share = threads / workers + usize::from(worker < threads % workers);
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(share).build();
-            pool.map_err(|error| Error::Numeric(format!("cannot start {share} threads: {error}")))
-        };
-        Ok(Threads { pools: (0..workers).map(pool).collect::<Result<_>>()? })
+        Ok(Threads(Workers::new(threads.min(batch_tokens / TOKENS_PER_WORKER).max(1), threads)?))
     }
 }
 
 impl Reduction for Threads {
     fn shards(&self) -> usize {
-        self.pools.len()
+        self.0.count()
     }
 
     fn sum(&self, shard: &(dyn Fn(usize) -> Result<Gradients> + Sync)) -> Result<Gradients> {
-        let results: Vec<Result<Gradients>> = std::thread::scope(|scope| {
-            let work = |(index, pool)| {
-                scope.spawn(move || -> Result<Gradients> {
-                    let pool: &rayon::ThreadPool = pool;
-                    pool.install(|| shard(index))
-                })
-            };
-            let running: Vec<_> = self.pools.iter().enumerate().map(work).collect();
-            let lost = || Err(Error::Numeric("a worker of the training step has panicked".into()));
-            running.into_iter().map(|worker| worker.join().unwrap_or_else(|_| lost())).collect()
-        });
-        Gradients::total(results.into_iter())
+        Gradients::total(self.0.map(self.shards(), shard)?.into_iter().map(Ok))
     }
 }
 
@@ -109,9 +90,8 @@ mod tests {
         for (threads, batch_tokens, workers) in
             [(1, 4096, 1), (2, 4096, 2), (2, 500, 1), (16, 4096, 8), (3, 1024, 2)]
         {
-            let pools = Threads::new(threads, batch_tokens).unwrap().pools;
-            assert_eq!(pools.len(), workers);
-            assert_eq!(pools.iter().map(rayon::ThreadPool::current_num_threads).sum::<usize>(), threads);
+            let found = Threads::new(threads, batch_tokens).unwrap().0;
+            assert_eq!((found.count(), found.threads()), (workers, threads));
         }
     }
 
@@ -120,15 +100,5 @@ mod tests {
         let sum = Threads::new(3, 4096).unwrap().sum(&|shard| Ok(gradients(shard as f32))).unwrap();
         assert_eq!(sum.named["w"].to_vec1::<f32>().unwrap(), [3.0, 3.0]);
         assert_eq!((sum.loss, sum.nll), (3.0, 3.0));
-    }
-
-    #[test]
-    fn a_failure_or_a_panic_of_one_worker_is_an_error() {
-        let workers = Threads::new(2, 4096).unwrap();
-        let failing =
-            |shard| if shard == 1 { Err(Error::Data("shard 1".into())) } else { Ok(gradients(0.0)) };
-        assert!(workers.sum(&failing).unwrap_err().to_string().contains("shard 1"));
-        let panicking = |shard: usize| if shard == 1 { panic!("on purpose") } else { Ok(gradients(0.0)) };
-        assert!(workers.sum(&panicking).unwrap_err().to_string().contains("panicked"));
     }
 }

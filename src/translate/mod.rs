@@ -10,9 +10,10 @@ use crate::model::{Transformer, linear};
 use crate::ops::Precision;
 use crate::search::{self, Finish, Hypothesis, LengthPenalty, Like, Outcome, Trace, TransformerScorer};
 use crate::text::{self, Tokenizer};
+use crate::workers::Workers;
 use candle_core::Device;
-use rayon::prelude::*;
 use serde::Serialize;
+use std::sync::OnceLock;
 
 /// A model ready to translate.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub struct Translator {
     tokenizer: Tokenizer,
     info: Option<TxInfo>,
     generation: Generation,
+    /// Made when many lines come for the first time.
+    workers: OnceLock<Workers>,
 }
 
 /// How to translate. Unset fields take the model's own defaults.
@@ -54,6 +57,9 @@ pub struct Translation {
     pub src: String,
     /// Best first, at least one; a blank line has one that is empty.
     pub hypotheses: Vec<Candidate>,
+    /// Pieces of the source with its end mark; 0 of a blank line.
+    #[serde(skip)]
+    pub src_tokens: usize,
     /// What the user should know of this line.
     #[serde(skip)]
     pub notices: Vec<Notice>,
@@ -136,6 +142,7 @@ impl Translator {
             tokenizer: checkpoint.tokenizer,
             info: checkpoint.info,
             generation: checkpoint.generation,
+            workers: OnceLock::new(),
         })
     }
 
@@ -250,13 +257,7 @@ impl Translator {
     pub fn translate(&self, lines: Vec<(u64, String)>, options: &Options) -> Result<Vec<Translation>> {
         let search = self.search_options(options)?;
         let jobs = self.jobs(&lines)?;
-        let mut order: Vec<usize> = (0..jobs.len()).collect();
-        order.sort_by_key(|&job| std::cmp::Reverse(jobs[job].src.len()));
-        let batch_size = options.batch_size.unwrap_or(DEFAULT_BATCH_SIZE).max(1);
-        let batches: Vec<Vec<(usize, Outcome)>> = order
-            .par_chunks(batch_size)
-            .map(|batch| self.decode_batch(&jobs, batch, &search, options))
-            .collect::<Result<_>>()?;
+        let batches = self.decode_all(&jobs, &search, options)?;
         let mut found: Vec<Option<Outcome>> = jobs.iter().map(|_| None).collect();
         for (job, result) in batches.into_iter().flatten() {
             found[job] = Some(result);
@@ -295,6 +296,38 @@ impl Translator {
         Ok(jobs)
     }
 
+    /// Searches for the sources of all `jobs`: in batches of like length, each on one thread; a single one on all.
+    fn decode_all(
+        &self,
+        jobs: &[Job],
+        search: &search::Options,
+        options: &Options,
+    ) -> Result<Vec<Vec<(usize, Outcome)>>> {
+        let mut order: Vec<usize> = (0..jobs.len()).collect();
+        order.sort_by_key(|&job| std::cmp::Reverse(jobs[job].src.len()));
+        let threads = rayon::current_num_threads();
+        let size = options.batch_size.unwrap_or(DEFAULT_BATCH_SIZE).max(1);
+        let decode = |batch: &[usize]| self.decode_batch(jobs, batch, search, options);
+        if threads == 1 || jobs.len() < 2 {
+            return order.chunks(size).map(decode).collect();
+        }
+        let batches: Vec<Vec<usize>> = if jobs.len() < size * threads {
+            // Dealt out, so that all threads have as much to do.
+            let hand = |first| order.iter().copied().skip(first).step_by(threads).collect();
+            (0..threads.min(jobs.len())).map(hand).collect()
+        } else {
+            order.chunks(size).map(<[usize]>::to_vec).collect()
+        };
+        let workers = match self.workers.get() {
+            Some(workers) => workers,
+            None => {
+                let made = Workers::new(threads, threads)?;
+                self.workers.get_or_init(|| made)
+            }
+        };
+        workers.map(batches.len(), |batch| decode(&batches[batch]))
+    }
+
     /// Searches for the sources of `batch` together.
     fn decode_batch(
         &self,
@@ -318,6 +351,7 @@ impl Translator {
         search: &search::Options,
     ) -> Result<Translation> {
         let mut notices = Vec::new();
+        let src_tokens = parts.iter().map(|(_, job)| job.src.len()).sum();
         let unknown = parts.iter().map(|(_, job)| self.tokenizer.count_unknown(&job.src)).sum();
         if unknown > 0 {
             notices.push(Notice::Unknown { pieces: unknown });
@@ -349,7 +383,7 @@ impl Translator {
         if hypotheses[0].finish == Finish::Cut {
             notices.push(Notice::Cut { steps: hypotheses[0].ids.len() });
         }
-        Ok(Translation { line, src, hypotheses, notices })
+        Ok(Translation { line, src, hypotheses, src_tokens, notices })
     }
 }
 

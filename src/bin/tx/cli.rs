@@ -137,6 +137,10 @@ pub struct TranslateArgs {
     /// Refuse input that is not valid UTF-8, instead of putting U+FFFD in its place.
     #[arg(long)]
     pub strict: bool,
+    /// Write how much was done how fast to this file, as JSON: `lines`, `src_tokens`, `tgt_tokens` (with end marks), `seconds` (without
+    /// loading the model), `tgt_tok_s`, `load_s`, `peak_mib`.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
 }
 
 /// Write a model directory a quarter of the size, with its matrices in int8.

@@ -2,14 +2,13 @@
 
 use super::scoring::{metric, metrics, read, read_references, warn_of};
 use super::warnings::report;
-use super::{WINDOW_BATCHES, check_beam, model_path, open, options};
+use super::{WINDOW_BATCHES, check_beam, check_folder, model_path, open, options};
 use crate::cli::{EvaluateArgs, LineFormat};
 use crate::render::comparison::{Compared, compare_all};
 use crate::render::evaluation::{Evaluation, System, html, jsonl, text};
 use anyhow::Context;
 use indicatif::ProgressBar;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use tx::checkpoint::files::write_atomically;
 use tx::score::{Corpus, Likelihood, Metric};
@@ -136,17 +135,6 @@ fn sum_likelihoods(systems: &mut [System], references: &[String]) {
             }
         }
     }
-}
-
-/// A file that cannot be written is better known before than after an hour of translating.
-fn check_folder(path: &Path) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    anyhow::ensure!(
-        folder.is_dir() && !path.is_dir(),
-        "{}: expected the name of a file in a folder that exists",
-        path.display()
-    );
-    Ok(())
 }
 
 fn write(evaluation: &Evaluation, args: &EvaluateArgs) -> anyhow::Result<()> {

@@ -24,7 +24,7 @@ use tx::search::Like;
 use tx::translate::{Options, Translator};
 
 /// Batches that are sorted by length together.
-const WINDOW_BATCHES: usize = 16;
+const WINDOW_BATCHES: usize = 32;
 
 /// The device of `--device`.
 fn device(name: &str) -> anyhow::Result<Device> {
@@ -90,6 +90,17 @@ fn check_new_folder(out: &Path, choose: &str) -> anyhow::Result<()> {
             bail!("{} is not an empty folder: choose another{choose}", out.display());
         }
     }
+    Ok(())
+}
+
+/// Refuses, before the work, a file that could not be written after it.
+fn check_folder(path: &Path) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    anyhow::ensure!(
+        folder.is_dir() && !path.is_dir(),
+        "{}: expected the name of a file in a folder that exists",
+        path.display()
+    );
     Ok(())
 }
 

@@ -1,22 +1,64 @@
 //! `tx translate`: one line in, one line out.
 
 use super::warnings::{report, warn};
-use super::{WINDOW_BATCHES, check_beam, options, translator, usage_error};
+use super::{WINDOW_BATCHES, check_beam, check_folder, options, translator, usage_error};
 use crate::cli::{LineFormat, TranslateArgs};
 use anyhow::Context;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+use tx::checkpoint::write_json;
 use tx::data::{Line, Lines};
 use tx::translate::{Options, Translation};
 
+/// What was done, for `--report`.
+#[derive(Default)]
+struct Work {
+    lines: u64,
+    src_tokens: usize,
+    tgt_tokens: usize,
+}
+
+impl Work {
+    fn add(&mut self, translation: &Translation) {
+        self.lines += 1;
+        self.src_tokens += translation.src_tokens;
+        self.tgt_tokens += translation.hypotheses[0].ids.len();
+    }
+
+    fn report(&self, load: Duration, run: Duration) -> serde_json::Value {
+        let Work { lines, src_tokens, tgt_tokens } = *self;
+        let seconds = run.as_secs_f64();
+        serde_json::json!({
+            "lines": lines,
+            "src_tokens": src_tokens,
+            "tgt_tokens": tgt_tokens,
+            "seconds": seconds,
+            "tgt_tok_s": tgt_tokens as f64 / seconds,
+            "load_s": load.as_secs_f64(),
+            "peak_mib": peak_mebibytes(),
+        })
+    }
+}
+
+/// The most memory that this process had at a time, where the system tells.
+fn peak_mebibytes() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(peak.trim().strip_suffix(" kB")?.parse::<f64>().ok()? / 1024.0)
+}
+
 pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
     check_beam("translate", args.search.beam, args.n_best);
     if args.n_best > 1 && args.format == LineFormat::Text {
         usage_error("translate", "--n-best above 1 needs --format jsonl: text has one translation a line");
     }
+    args.report.as_deref().map(check_folder).transpose()?;
     let translator = translator(&args.search)?;
+    let load = start.elapsed();
     let options = Options {
         n_best: Some(args.n_best),
         batch_size: Some(args.batching.batch_size),
@@ -27,6 +69,7 @@ pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut failed = false;
     let mut number = 0;
+    let mut work = Work::default();
     while let Some(window) = next_window(&lines, args.batching.batch_size * WINDOW_BATCHES) {
         let mut numbered = Vec::with_capacity(window.len());
         // What was read before a failure is translated first.
@@ -52,12 +95,16 @@ pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
         }
         for translation in translator.translate(numbered, &options)? {
             failed |= report(&translation);
+            work.add(&translation);
             write(&mut out, &translation, args.format)?;
         }
         out.flush().context("standard output")?;
         if let Some(failure) = failure {
             return Err(failure);
         }
+    }
+    if let Some(path) = &args.report {
+        write_json(path, &work.report(load, start.elapsed() - load))?;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
