@@ -56,7 +56,7 @@ impl DecoderLayer {
 }
 
 /// Steps after which keys and values that nobody looks at any more are let go.
-const COMPACTION: usize = 8;
+const COMPACTION: usize = 4;
 
 /// What decoding keeps from step to step. Rows are hypotheses; the rows of one sentence are adjacent.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl DecoderState {
         if self.past_length().is_multiple_of(COMPACTION) { self.compact() } else { Ok(()) }
     }
 
-    /// Lets go the keys and values of hypotheses that were dropped, where they are half of a block or more.
+    /// Lets go the keys and values of hypotheses that were dropped, where they are a quarter of a block or more.
     fn compact(&mut self) -> Result<()> {
         for step in 0..self.past_length() {
             let stored = self.past.first().map_or(Ok(0), |past| past[step].dim(0))?;

@@ -147,24 +147,35 @@ macro_rules! at_level {
     }};
 }
 
-/// out[m, n] = bias + a[m, k] · b[k, n]; without a bias the chains start at zero. The rows of b must be contiguous.
+/// What the chains of a product start from.
+#[derive(Clone, Copy)]
+pub(super) enum Start<'a> {
+    Zero,
+    /// A number for each column.
+    Bias(&'a [f32]),
+    /// What is in `out`: the chain over the inner indices before these.
+    Out,
+}
+
+/// out[m, n] = start + a[m, k] · b[k, n]. The rows of b must be contiguous.
 ///
 /// # Safety
-/// No other task may touch these m × n elements of `out` meanwhile.
+/// No other task may touch these m × n elements of `out` meanwhile; they must have been written where the chains start from
+/// them.
 pub(super) unsafe fn matmul(
     (m, n, k): (usize, usize, usize),
     a: Matrix<'_>,
     b: Matrix<'_>,
-    bias: Option<&[f32]>,
+    start: Start<'_>,
     out: Output<'_>,
 ) {
     a.check(m, k);
     b.check(k, n);
     out.check(m, n);
-    assert!(b.col == 1 && bias.is_none_or(|bias| bias.len() >= n), "the rows of b must be contiguous");
-    let bias = bias.map_or(std::ptr::null(), <[f32]>::as_ptr);
+    assert!(b.col == 1, "the rows of b must be contiguous");
+    assert!(!matches!(start, Start::Bias(bias) if bias.len() < n), "a bias for every column");
     let size = Size { m, n, k };
-    at_level!(matmul_on(size: Size, a: Matrix<'_>, b: Matrix<'_>, bias: *const f32, out: Output<'_>));
+    at_level!(matmul_on(size: Size, a: Matrix<'_>, b: Matrix<'_>, start: Start<'_>, out: Output<'_>));
 }
 
 /// The sizes of a product: a is [m, k], b is [k, n].
@@ -177,7 +188,7 @@ struct Size {
 
 /// [`matmul`] in tiles that fit the registers.
 #[inline(always)]
-unsafe fn matmul_on<L: Lanes>(size: Size, a: Matrix<'_>, b: Matrix<'_>, bias: *const f32, out: Output<'_>) {
+unsafe fn matmul_on<L: Lanes>(size: Size, a: Matrix<'_>, b: Matrix<'_>, start: Start<'_>, out: Output<'_>) {
     let Size { m, n, k } = size;
     let (rows, vectors) = tile_shape::<L>(m, n.div_ceil(LANES));
     for c in (0..n).step_by(vectors * LANES) {
@@ -192,7 +203,12 @@ unsafe fn matmul_on<L: Lanes>(size: Size, a: Matrix<'_>, b: Matrix<'_>, bias: *c
                     a_col: a.col,
                     b: b.data.as_ptr().wrapping_add(c),
                     b_row: b.row,
-                    bias: if bias.is_null() { bias } else { bias.add(c) },
+                    start: match start {
+                        Start::Zero => std::ptr::null(),
+                        Start::Bias(bias) => bias.as_ptr().add(c),
+                        Start::Out => out.data.wrapping_add(r * out.row + c),
+                    },
+                    start_row: if matches!(start, Start::Out) { out.row } else { 0 },
                     out: out.data.wrapping_add(r * out.row + c),
                     out_row: out.row,
                     tail: width - (width.div_ceil(LANES) - 1) * LANES,
@@ -229,7 +245,8 @@ struct Tile {
     a_col: usize,
     b: *const f32,
     b_row: usize,
-    bias: *const f32,
+    start: *const f32,
+    start_row: usize,
     out: *mut f32,
     out_row: usize,
     /// Columns in the last vector, 1 to 16.
@@ -267,10 +284,10 @@ impl Tile {
         unsafe {
             let count = |v: usize| if v + 1 == VECTORS { self.tail } else { LANES };
             let mut sums = [[L::splat(0.0); VECTORS]; ROWS];
-            if !self.bias.is_null() {
-                for row in &mut sums {
+            if !self.start.is_null() {
+                for (r, row) in sums.iter_mut().enumerate() {
                     for (v, sum) in row.iter_mut().enumerate() {
-                        *sum = L::load_first(self.bias.add(v * LANES), count(v));
+                        *sum = L::load_first(self.start.add(r * self.start_row + v * LANES), count(v));
                     }
                 }
             }

@@ -62,14 +62,14 @@ impl Ancestors {
         self.rows = rows.len();
     }
 
-    /// The rows of the block of `step` that are still somebody's, in rising order, if they are at most half of `stored`; from
+    /// The rows of the block of `step` that are still somebody's, in rising order, if they are at most three quarters of `stored`; from
     /// now on they are counted from 0.
     pub fn compact(&mut self, step: usize, stored: usize) -> Option<Vec<u32>> {
         let rows = &mut self.table[step];
         let mut alive = rows.clone();
         alive.sort_unstable();
         alive.dedup();
-        if 2 * alive.len() > stored {
+        if 4 * alive.len() > 3 * stored {
             return None;
         }
         let mut place = vec![0; stored];

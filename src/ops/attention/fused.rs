@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use super::{dropout_index, scale};
 use crate::Result;
 use crate::ops::dropout::Dropout;
-use crate::ops::kernel::{Matrix, Output, dots, filled, matmul};
+use crate::ops::kernel::{Matrix, Output, Start, dots, filled, matmul};
 use crate::ops::lanes::LANES;
 use crate::ops::rows::{Rows, in_rows, rows};
 use crate::ops::simd::{exp, max, simd, sum, sum2};
@@ -264,7 +264,7 @@ impl Head {
             let size = (rows.len(), self.width, self.visible.of(rows.end - 1));
             let out = out.from(self.q + rows.start, self.col);
             // SAFETY: as the caller's.
-            unsafe { matmul(size, weights.from(rows.start, 0), x, None, out) };
+            unsafe { matmul(size, weights.from(rows.start, 0), x, Start::Zero, out) };
         }
     }
 
@@ -280,7 +280,7 @@ impl Head {
             let x = x.from(self.q + first, self.col);
             let out = out.from(self.k + keys.start, self.col);
             // SAFETY: as the caller's.
-            unsafe { matmul(size, weights.from(keys.start, first), x, None, out) };
+            unsafe { matmul(size, weights.from(keys.start, first), x, Start::Zero, out) };
         }
     }
 

@@ -3,7 +3,7 @@
 //! Each element of the result is one chain of fused multiply-adds that starts at the bias and runs over the inputs in
 //! rising order, in every code path: the same bits on every processor.
 
-use super::super::kernel::{Matrix, Output, matmul};
+use super::super::kernel::{Matrix, Output, Start, matmul};
 use super::super::lanes::LANES;
 use super::super::simd::simd;
 use super::Finish;
@@ -11,6 +11,9 @@ use std::ops::Range;
 
 /// Columns of a panel: three registers of AVX-512, with eight rows of the input 24 accumulators.
 pub const PANEL: usize = 48;
+
+/// Inputs after which a chain is put aside while others run over the same weights (24 KiB of them).
+const INNER: usize = 128;
 
 /// The weights of a layer.
 #[derive(Debug)]
@@ -62,11 +65,17 @@ impl F32 {
     ) {
         let first = panel * PANEL;
         let columns = (self.n_out - first).min(PANEL);
-        let weights = Matrix::rows(&self.panels[first * self.n_in..], columns.next_multiple_of(LANES));
-        let bias = finish.bias.map(|bias| &bias[first..]);
-        let size = (rows.len(), columns, self.n_in);
-        // SAFETY: the caller's promise.
-        unsafe { matmul(size, x.from(rows.start, 0), weights, bias, y.from(rows.start, first)) };
+        let width = columns.next_multiple_of(LANES);
+        let mut start = finish.bias.map_or(Start::Zero, |bias| Start::Bias(&bias[first..]));
+        // In parts of the inner side where several blocks of rows read the panel, so that it stays in the first cache.
+        let step = if rows.len() > 8 { INNER } else { self.n_in };
+        for k in (0..self.n_in).step_by(step) {
+            let weights = Matrix::rows(&self.panels[first * self.n_in + k * width..], width);
+            let size = (rows.len(), columns, (self.n_in - k).min(step));
+            // SAFETY: the caller's promise; the first part writes what the next ones add to.
+            unsafe { matmul(size, x.from(rows.start, k), weights, start, y.from(rows.start, first)) };
+            start = Start::Out;
+        }
         if finish.relu {
             for row in rows {
                 // SAFETY: as above; the product has just written them.
