@@ -1,10 +1,10 @@
 use crate::common::*;
 use proptest::prelude::*;
 use serde_json::Value;
-use tx::candle_core::Device;
+use tx::candle_core::{Device, Tensor};
 use tx::model::Pass;
 use tx::model::linear::Kind;
-use tx::ops::Precision;
+use tx::ops::{Precision, Scores};
 use tx::search::{self, Finish, LengthPenalty, Like, Scorer, TransformerScorer};
 use tx::translate::forced::LeftOut;
 use tx::translate::{Options, Translation, Translator};
@@ -64,10 +64,11 @@ fn forced_log_probs_agree_with_transformers() {
         let src: Vec<u32> = serde_json::from_value(case["src"].clone()).unwrap();
         let ids: Vec<u32> = serde_json::from_value(case["ids"].clone()).unwrap();
         let mut state = scorer.start(&[src]).unwrap();
-        let mut last = 2;
+        let (mut last, mut scores) = (2, Scores::default());
         let mut log_prob = 0.0;
         for id in ids {
-            log_prob += f64::from(scorer.step(&mut state, &[last]).unwrap()[id as usize]);
+            scorer.step(&mut state, &[last], &mut scores).unwrap();
+            log_prob += f64::from(scores.norms[0].log_prob(scores.logits[id as usize]));
             last = id;
         }
         assert!((log_prob - case["log_prob"].as_f64().unwrap()).abs() < 1e-4, "{log_prob}");
@@ -121,6 +122,7 @@ fn cached_decoding_is_full_decoding() {
         let full =
             model.decode(&tgt_in.concat(), &lengths(&tgt_in), &memory, &mut Pass::inference()).unwrap();
         let mut state = model.start(&memory).unwrap();
+        let mut scores = Scores::default();
         let mut live: Vec<usize> = (0..src.len()).collect();
         let firsts: Vec<usize> = (0..src.len()).map(|i| lengths(&tgt_in[..i]).iter().sum()).collect();
         for step in 0..lengths(&tgt_in).into_iter().max().unwrap() {
@@ -129,7 +131,10 @@ fn cached_decoding_is_full_decoding() {
             state.reorder(&stay).unwrap();
             live = stay.into_iter().map(|row| live[row]).collect();
             let tokens: Vec<u32> = live.iter().map(|&sentence| tgt_in[sentence][step]).collect();
-            let logits = model.step(&tokens, &mut state).unwrap();
+            model.step(&tokens, &mut state, &mut scores).unwrap();
+            let logits =
+                Tensor::from_vec(scores.logits.clone(), (tokens.len(), full.dim(1).unwrap()), &Device::Cpu)
+                    .unwrap();
             for (row, &sentence) in live.iter().enumerate() {
                 let expected = full.narrow(0, firsts[sentence] + step, 1).unwrap();
                 assert_close("logits", &logits.narrow(0, row, 1).unwrap(), &expected, 1e-5);
@@ -160,6 +165,7 @@ fn beam_1_is_greedy() {
         bos: 2,
         eos: 3,
         banned: vec![0, 1, 2],
+        min_length: 0,
         like: Like::Tx,
     };
     for src in sentences(&golden_json("model.json")["src"]) {

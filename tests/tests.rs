@@ -15,6 +15,8 @@ mod gradients;
 mod life;
 /// Encoder, decoder and attention against `transformers`.
 mod model;
+/// Decoding in f32, bf16 and int8, and models stored as int8.
+mod precision;
 /// The program: lines in, lines out, and how it behaves in a pipe.
 mod program;
 /// The transcripts of README.md, which are run by a shell.

@@ -12,6 +12,35 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|error| Error::io(path, error))
 }
 
+/// The bytes of a file.
+pub trait Contents {
+    /// All of them.
+    fn bytes(&self) -> &[u8];
+
+    /// `part` of the bytes will not be read again; where the system holds them, it need not do so in this process' memory.
+    fn release(&self, _part: &[u8]) {}
+}
+
+impl Contents for &[u8] {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Contents for Mmap {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+
+    #[cfg(unix)]
+    fn release(&self, part: &[u8]) {
+        let start = part.as_ptr() as usize - self.as_ptr() as usize;
+        // SAFETY: the mapping is of a file and read only, so the pages come back with the same bytes if they are read again.
+        // A system that refuses only keeps them.
+        let _ = unsafe { self.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, part.len()) };
+    }
+}
+
 /// The bytes of a file, without a copy of it in memory.
 pub fn map(path: &Path) -> Result<Mmap> {
     let file = File::open(path).map_err(|error| Error::io(path, error))?;

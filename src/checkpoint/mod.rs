@@ -14,6 +14,7 @@ use crate::ops::Precision;
 use crate::text::Tokenizer;
 use candle_core::{DType, Device, Tensor};
 pub use config_json::TxInfo;
+pub use files::Contents;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +35,7 @@ pub struct Generation {
 }
 
 /// The contents of a file.
-pub type Bytes<'a> = Box<dyn AsRef<[u8]> + 'a>;
+pub type Bytes<'a> = Box<dyn Contents + 'a>;
 
 /// A model directory in memory.
 #[derive(Debug)]
@@ -103,24 +104,24 @@ impl Checkpoint {
             Ok((path, bytes))
         };
         let (path, bytes) = file(CONFIG)?;
-        let (mut config, info) = config_json::from_json(&parse_json(&path, (*bytes).as_ref())?)
+        let (mut config, info) = config_json::from_json(&parse_json(&path, bytes.bytes())?)
             .map_err(|problems| Error::format(&path, problems.join("; ")))?;
         config.check().map_err(|error| Error::format(&path, error.to_string()))?;
         let (path, bytes) = file(TOKENIZER)?;
-        let tokenizer = Tokenizer::from_bytes((*bytes).as_ref(), &path)?;
+        let tokenizer = Tokenizer::from_bytes(bytes.bytes(), &path)?;
         config.special.unk = tokenizer.special_ids().unk;
         check_tokenizer(&config, &tokenizer, info.as_ref()).map_err(|what| Error::format(&path, what))?;
         let (precision, (path, bytes)) = match get(INT8_WEIGHTS)? {
             Some(bytes) => (Precision::Int8, (folder.join(INT8_WEIGHTS), bytes)),
             None => (Precision::F32, file(WEIGHTS)?),
         };
-        let mut weights = tensors::parse((*bytes).as_ref(), &path, device)?;
+        let mut weights = tensors::parse(&*bytes, &path, device)?;
         drop(bytes);
         // Computed, not learnt; some exporters write them all the same.
         weights.retain(|name, _| !name.ends_with(".embed_positions.weight"));
         parameters::check(&config, &weights).map_err(|error| Error::format(&path, error.to_string()))?;
         let generation = match get(GENERATION)? {
-            Some(bytes) => generation(&parse_json(&folder.join(GENERATION), (*bytes).as_ref())?),
+            Some(bytes) => generation(&parse_json(&folder.join(GENERATION), bytes.bytes())?),
             None => Generation::default(),
         };
         Ok(Checkpoint { config, weights, tokenizer, info, generation, precision })

@@ -1,6 +1,6 @@
 //! Tensors in safetensors files. A file that is not one is named for what it looks like.
 
-use super::files;
+use super::files::{self, Contents};
 use crate::error::{Error, Result};
 use crate::model::parameters::{LOGITS_BIAS, Weights};
 use crate::ops::Int8Matrix;
@@ -11,11 +11,12 @@ use std::path::Path;
 
 /// All tensors of a file as f32 on `device`.
 pub fn read(path: &Path, device: &Device) -> Result<Weights> {
-    parse(&files::read(path)?, path, device)
+    parse(&files::map(path)?, path, device)
 }
 
-/// All tensors of `bytes` as f32 on `device`; `path` is for messages.
-pub fn parse(bytes: &[u8], path: &Path, device: &Device) -> Result<Weights> {
+/// All tensors of `contents` as f32 on `device`; `path` is for messages.
+pub fn parse(contents: &dyn Contents, path: &Path, device: &Device) -> Result<Weights> {
+    let bytes = contents.bytes();
     let file =
         SafeTensors::deserialize(bytes).map_err(|error| Error::format(path, diagnose(bytes, &error)))?;
     let mut weights = Weights::new();
@@ -23,6 +24,7 @@ pub fn parse(bytes: &[u8], path: &Path, device: &Device) -> Result<Weights> {
         if view.dtype() == Dtype::I8 {
             let tensor = dequantize(&file, name, &view).map_err(|what| Error::format(path, what))?;
             weights.insert(name.to_string(), tensor.to_device(device)?);
+            contents.release(view.data());
             continue;
         }
         if name.strip_suffix(SCALE).is_some_and(|of| file.tensor(of).is_ok_and(|of| of.dtype() == Dtype::I8))
@@ -41,6 +43,7 @@ pub fn parse(bytes: &[u8], path: &Path, device: &Device) -> Result<Weights> {
         };
         let tensor = Tensor::from_raw_buffer(view.data(), dtype, view.shape(), &Device::Cpu)?;
         weights.insert(name.to_string(), tensor.to_dtype(DType::F32)?.to_device(device)?);
+        contents.release(view.data());
     }
     Ok(weights)
 }
@@ -195,7 +198,7 @@ mod tests {
     #[test]
     fn damaged_files_are_named_for_what_they_are() {
         let (_folder, path, bytes) = good();
-        let message = |bytes: &[u8]| parse(bytes, &path, &Device::Cpu).unwrap_err().to_string();
+        let message = |bytes: &[u8]| parse(&bytes, &path, &Device::Cpu).unwrap_err().to_string();
         let cut = message(&bytes[..bytes.len() - 10]);
         assert!(
             cut.contains(&format!("has {} bytes, its header asks for {}", bytes.len() - 10, bytes.len())),

@@ -81,11 +81,14 @@ impl Linear {
         }
     }
 
-    /// x [n, i] → logits [n, o] and the norm of each row
-    pub fn scores(&self, x: &Tensor) -> Result<Scores> {
+    /// x [n, i] → logits [n, o] and the norm of each row, in the memory of `scores`
+    pub fn scores(&self, x: &Tensor, scores: &mut Scores) -> Result<()> {
         match self {
-            Linear::Plain(..) => ops::scores(&self.forward(x)?),
-            Linear::Packed(packed) => packed.scores(x),
+            Linear::Plain(..) => {
+                *scores = ops::scores(&self.forward(x)?)?;
+                Ok(())
+            }
+            Linear::Packed(packed) => packed.scores(x, scores),
         }
     }
 

@@ -134,12 +134,13 @@ impl Transformer {
         self.decoder.start(&memory.rows, &memory.lengths)
     }
 
-    /// Feeds one token to every row of `state` → logits [rows, v] of the next, with the norms of their softmax
-    pub fn step(&self, tokens: &[u32], state: &mut DecoderState) -> Result<Scores> {
+    /// Feeds one token to every row of `state`; `scores` becomes the logits [rows, v] of the next, with the norms of their
+    /// softmax
+    pub fn step(&self, tokens: &[u32], state: &mut DecoderState, scores: &mut Scores) -> Result<()> {
         let position = vec![state.past_length() as u32; tokens.len()];
         let x = self.tgt_embedding.forward(tokens, &position, &mut Pass::inference())?;
         let x = self.decoder.step(x, state)?;
-        self.output.scores(&x)
+        self.output.scores(&x, scores)
     }
 }
 

@@ -44,11 +44,11 @@ impl Norm {
 }
 
 /// Logits row by row, and the norm of each row.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Scores {
-    /// [rows · v]
+    /// \[rows · v\]
     pub logits: Vec<f32>,
-    /// [rows]
+    /// \[rows\]
     pub norms: Vec<Norm>,
 }
 

@@ -98,11 +98,13 @@ fn run_steps<S: Scorer, T: Search>(
     // Sentence and number of rows of all that are still running, in the order of the rows.
     let mut running: Vec<(usize, usize)> = (0..src.len()).map(|sentence| (sentence, 1)).collect();
     let (mut rows, mut next, mut still_running) = (Vec::new(), Vec::new(), Vec::new());
+    let mut scores = Scores::default();
     let mut length = 0;
     while !running.is_empty() {
-        let Scores { mut logits, mut norms } = step(scorer, &mut state, &tokens)?;
+        step(scorer, &mut state, &tokens, &mut scores)?;
         length += 1;
-        for (row, norm) in logits.chunks_exact_mut(vocab_size).zip(&mut norms) {
+        let Scores { logits, norms } = &mut scores;
+        for (row, norm) in logits.chunks_exact_mut(vocab_size).zip(norms.iter_mut()) {
             exclude(row, norm, options, length);
         }
         let n_rows = tokens.len();
@@ -137,12 +139,12 @@ fn run_steps<S: Scorer, T: Search>(
 }
 
 /// One step of the scorer, the size of its answer checked.
-fn step<S: Scorer>(scorer: &S, state: &mut S::State, tokens: &[u32]) -> Result<Scores> {
-    let scores = scorer.step(state, tokens)?;
+fn step<S: Scorer>(scorer: &S, state: &mut S::State, tokens: &[u32], scores: &mut Scores) -> Result<()> {
+    scorer.step(state, tokens, scores)?;
     let (rows, vocab_size) = (tokens.len(), scorer.vocab_size());
     let (found, norms) = (scores.logits.len(), scores.norms.len());
     if found == rows * vocab_size && norms == rows {
-        return Ok(scores);
+        return Ok(());
     }
     Err(Error::Numeric(format!(
         "the model gave {found} log-probabilities in {norms} rows, expected {rows} rows of {vocab_size}"

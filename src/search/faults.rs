@@ -29,7 +29,7 @@ fn step_limit_is_the_smaller_of_what_was_asked_and_what_the_model_has() {
     assert_eq!(max_length(10, None, 0, 512), 60);
     assert_eq!(max_length(500, None, 0, 512), 512);
     assert_eq!(max_length(10, Some(7), 0, 512), 7);
-    assert_eq!(max_length(10, None, 80, 512), 80);
+    assert_eq!(max_length(10, None, 80, 512), 130);
     assert_eq!(max_length(10, Some(1000), 0, 512), 512);
 }
 

@@ -53,8 +53,9 @@ pub trait Scorer {
     /// A fresh state with one row per source sentence (ids with EOS).
     fn start(&self, src: &[Vec<u32>]) -> Result<Self::State>;
 
-    /// Feeds the last token of every row (BOS at first) and returns the distributions of the next one, row by row.
-    fn step(&self, state: &mut Self::State, tokens: &[u32]) -> Result<Scores>;
+    /// Feeds the last token of every row (BOS at first) and puts the distributions of the next one into `scores`, row by row,
+    /// in place of what is there.
+    fn step(&self, state: &mut Self::State, tokens: &[u32], scores: &mut Scores) -> Result<()>;
 
     /// New row i continues old row `rows[i]`; old rows that are not named are dropped (a finished sentence
     /// leaves the batch). Not called when every row stays where it is.
@@ -152,10 +153,10 @@ pub fn check_sizes(beam_size: usize, n_best: usize) -> Result<()> {
 }
 
 /// The most decoding steps of a sentence, the one that gives EOS included: what was asked for, or else
-/// `src_len + 50` (`src_len` with EOS) and no less than `min_length`; never more than `positions`, which is what the model
-/// has.
+/// 50 more than `src_len` (with EOS), or than `min_length` if that is more; never more than `positions`, which is what the
+/// model has.
 pub fn max_length(src_len: usize, asked: Option<usize>, min_length: usize, positions: usize) -> usize {
-    asked.unwrap_or(src_len.saturating_add(50).max(min_length)).min(positions)
+    asked.unwrap_or(src_len.max(min_length).saturating_add(50)).min(positions)
 }
 
 /// How a hypothesis ended.

@@ -66,7 +66,7 @@ impl<F: Fn(&[u32], &[u32]) -> Vec<f32>> Scorer for Toy<F> {
         Ok(rows.map(|(sentence, src)| Row { sentence, src: src.clone(), prefix: Vec::new() }).collect())
     }
 
-    fn step(&self, rows: &mut Vec<Row>, tokens: &[u32]) -> Result<Scores> {
+    fn step(&self, rows: &mut Vec<Row>, tokens: &[u32], scores: &mut Scores) -> Result<()> {
         assert_eq!(tokens.len(), rows.len());
         self.steps.set(self.steps.get() + 1);
         self.most_rows.set(self.most_rows.get().max(rows.len()));
@@ -76,7 +76,8 @@ impl<F: Fn(&[u32], &[u32]) -> Vec<f32>> Scorer for Toy<F> {
             assert_eq!(row.prefix[0], BOS, "every hypothesis starts from BOS");
             log_probs.extend((self.next)(&row.src, &row.prefix[1..]));
         }
-        Ok(Scores { logits: log_probs, norms: vec![Norm::NONE; tokens.len()] })
+        *scores = Scores { logits: log_probs, norms: vec![Norm::NONE; tokens.len()] };
+        Ok(())
     }
 
     fn reorder(&self, rows: &mut Vec<Row>, kept: &[usize]) -> Result<()> {

@@ -32,8 +32,8 @@ impl Scorer for TransformerScorer<'_> {
         self.model.start(&memory)
     }
 
-    fn step(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<Scores> {
-        self.model.step(tokens, state)
+    fn step(&self, state: &mut DecoderState, tokens: &[u32], scores: &mut Scores) -> Result<()> {
+        self.model.step(tokens, state, scores)
     }
 
     fn reorder(&self, state: &mut DecoderState, rows: &[usize]) -> Result<()> {

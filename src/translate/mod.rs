@@ -22,6 +22,7 @@ pub struct Translator {
     tokenizer: Tokenizer,
     info: Option<TxInfo>,
     generation: Generation,
+    precision: Precision,
     /// Made when many lines come for the first time.
     workers: OnceLock<Workers>,
 }
@@ -45,8 +46,10 @@ pub struct Options {
     pub batch_size: Option<usize>,
 }
 
-/// Sentences translated together unless told otherwise.
-pub const DEFAULT_BATCH_SIZE: usize = 32;
+/// Sentences translated together unless told otherwise: products in f32 gain by more rows, the others need no more than these.
+fn default_batch_size(precision: Precision) -> usize {
+    if precision == Precision::F32 { 32 } else { 16 }
+}
 
 /// One line's translation.
 #[derive(Debug, Clone, Serialize)]
@@ -142,6 +145,7 @@ impl Translator {
             tokenizer: checkpoint.tokenizer,
             info: checkpoint.info,
             generation: checkpoint.generation,
+            precision,
             workers: OnceLock::new(),
         })
     }
@@ -187,6 +191,11 @@ impl Translator {
         };
         search::check_sizes(search.beam_size, search.n_best)?;
         Ok(search)
+    }
+
+    /// How many sentences are translated together.
+    pub fn batch_size(&self, options: &Options) -> usize {
+        options.batch_size.unwrap_or(default_batch_size(self.precision)).max(1)
     }
 
     /// Ids of a text: pieces and the end mark. A run of white space is one blank and zero-width characters are
@@ -306,7 +315,7 @@ impl Translator {
         let mut order: Vec<usize> = (0..jobs.len()).collect();
         order.sort_by_key(|&job| std::cmp::Reverse(jobs[job].src.len()));
         let threads = rayon::current_num_threads();
-        let size = options.batch_size.unwrap_or(DEFAULT_BATCH_SIZE).max(1);
+        let size = self.batch_size(options);
         let decode = |batch: &[usize]| self.decode_batch(jobs, batch, search, options);
         if threads == 1 || jobs.len() < 2 {
             return order.chunks(size).map(decode).collect();

@@ -96,9 +96,9 @@ pub struct Search {
 /// How many lines go through the model at once.
 #[derive(Debug, Args)]
 pub struct Batching {
-    /// Lines translated together; the translations do not depend on it.
-    #[arg(long, value_name = "LINES", default_value_t = tx::translate::DEFAULT_BATCH_SIZE, value_parser = positive)]
-    pub batch_size: usize,
+    /// Lines translated together; the translations do not depend on it [default: 32, in bf16 and int8 16].
+    #[arg(long, value_name = "LINES", value_parser = positive)]
+    pub batch_size: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

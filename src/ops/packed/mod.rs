@@ -141,9 +141,9 @@ impl PackedLinear {
         Ok(Tensor::from_vec(y, (n, self.n_out), &Device::Cpu)?)
     }
 
-    /// The rows of [`PackedLinear::forward`] as logits, with their norms, which are made of some rows at a time while these
-    /// are in the cache.
-    pub fn scores(&self, x: &Tensor) -> Result<Scores> {
+    /// The rows of [`PackedLinear::forward`] as logits, in the memory of `scores`, with their norms, which are made of some rows
+    /// at a time while these are in the cache.
+    pub fn scores(&self, x: &Tensor, scores: &mut Scores) -> Result<()> {
         let n = self.check(x)?;
         let x = in_rows(&x.to_dtype(DType::F32)?)?;
         let x = Rows::of(&x)?;
@@ -153,7 +153,10 @@ impl PackedLinear {
             Weights::F32(_) | Weights::Rounded(_) => MOST_ROWS,
             _ => 32,
         };
-        let (mut logits, mut norms) = (Vec::with_capacity(n * self.n_out), Vec::with_capacity(n));
+        let Scores { logits, norms } = scores;
+        logits.clear();
+        norms.clear();
+        logits.reserve(n * self.n_out);
         for start in (0..n).step_by(step) {
             let rows = (n - start).min(step);
             let len = rows * self.n_out;
@@ -161,9 +164,9 @@ impl PackedLinear {
             self.fill(rows, x.from(start, 0), false, y);
             // SAFETY: `fill` has written every row of every panel.
             unsafe { logits.set_len(logits.len() + len) };
-            add_norms(&logits[logits.len() - len..], self.n_out, &mut norms)?;
+            add_norms(&logits[logits.len() - len..], self.n_out, norms)?;
         }
-        Ok(Scores { logits, norms })
+        Ok(())
     }
 
     /// The number of rows of an input that fits.

@@ -25,7 +25,7 @@ pub fn run(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.against {
         models.push(open(Some(path), &args.search)?);
     }
-    let options = Options { batch_size: Some(args.batching.batch_size), ..options(&args.search) };
+    let options = Options { batch_size: args.batching.batch_size, ..options(&args.search) };
     models.iter().try_for_each(|(_, model)| model.search_options(&options).map(drop))?;
     let task = Task { src: &src, references: &references, metrics: &metrics, by_line: &by_line, options };
     let mut systems = Vec::new();
@@ -113,7 +113,7 @@ impl Task<'_> {
     fn translate(&self, model: &Translator) -> tx::Result<Vec<Translation>> {
         let lines = numbered(self.src);
         let bar = ProgressBar::new(lines.len() as u64);
-        let window = self.options.batch_size.unwrap_or(1).saturating_mul(WINDOW_BATCHES);
+        let window = model.batch_size(&self.options).saturating_mul(WINDOW_BATCHES);
         let mut translations = Vec::with_capacity(lines.len());
         for window in lines.chunks(window) {
             translations.extend(model.translate(window.to_vec(), &self.options)?);

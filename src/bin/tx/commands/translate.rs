@@ -59,18 +59,17 @@ pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
     args.report.as_deref().map(check_folder).transpose()?;
     let translator = translator(&args.search)?;
     let load = start.elapsed();
-    let options = Options {
-        n_best: Some(args.n_best),
-        batch_size: Some(args.batching.batch_size),
-        ..options(&args.search)
-    };
+    let options =
+        Options { n_best: Some(args.n_best), batch_size: args.batching.batch_size, ..options(&args.search) };
     translator.search_options(&options)?;
     let lines = read_in_background(args.files, args.text);
     let mut out = BufWriter::new(io::stdout().lock());
     let mut failed = false;
     let mut number = 0;
     let mut work = Work::default();
-    while let Some(window) = next_window(&lines, args.batching.batch_size * WINDOW_BATCHES) {
+    while let Some(window) =
+        next_window(&lines, translator.batch_size(&options).saturating_mul(WINDOW_BATCHES))
+    {
         let mut numbered = Vec::with_capacity(window.len());
         // What was read before a failure is translated first.
         let mut failure = None;
