@@ -143,6 +143,42 @@ fn cached_decoding_is_full_decoding() {
     }
 }
 
+/// Beams that branch and die over many steps, so that what nobody looks at is let go on the way: every hypothesis has the bits
+/// that it has when it is fed alone.
+#[test]
+fn a_hypothesis_keeps_its_own_past() {
+    let model = transformer(&tiny(), Kind::Packed(Precision::F32));
+    let src = &sentences(&golden_json("model.json")["src"])[..2];
+    let memory = model.encode(&src.concat(), &lengths(src), &mut Pass::inference()).unwrap();
+    let mut state = model.start(&memory).unwrap();
+    let mut scores = Scores::default();
+    let mut rng = tx::rng::Rng::new(5, "decoding");
+    // Sentence and tokens of every row.
+    let mut live: Vec<(usize, Vec<u32>)> = vec![(0, Vec::new()), (1, Vec::new())];
+    for step in 0..30 {
+        live.iter_mut().for_each(|(_, ids)| ids.push(if step == 0 { 2 } else { 4 + rng.below(20) as u32 }));
+        let tokens: Vec<u32> = live.iter().map(|(_, ids)| ids[step]).collect();
+        model.step(&tokens, &mut state, &mut scores).unwrap();
+        for ((sentence, ids), row) in live.iter().zip(scores.logits.chunks_exact(model.config().tgt_vocab)) {
+            let own = std::slice::from_ref(&src[*sentence]);
+            let memory = model.encode(&own.concat(), &lengths(own), &mut Pass::inference()).unwrap();
+            let full = model.decode(ids, &[ids.len()], &memory, &mut Pass::inference()).unwrap();
+            let last =
+                full.narrow(0, ids.len() - 1, 1).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+            assert!(last == row, "step {step}, sentence {sentence}");
+        }
+        // Up to four rows of each sentence go on, from any of its own.
+        let rows: Vec<usize> = (0..2)
+            .flat_map(|sentence| {
+                let own: Vec<usize> = (0..live.len()).filter(|&row| live[row].0 == sentence).collect();
+                (0..1 + rng.below(4)).map(|_| own[rng.below(own.len())]).collect::<Vec<_>>()
+            })
+            .collect();
+        state.reorder(&rows).unwrap();
+        live = rows.iter().map(|&row| live[row].clone()).collect();
+    }
+}
+
 /// Row 53: nothing of sentence A is left when B follows.
 #[test]
 fn no_state_leaks_from_one_sentence_to_the_next() {

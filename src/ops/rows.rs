@@ -15,7 +15,8 @@ pub(super) fn rows<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<Matri
     let (_, _) = layout.shape().dims2()?;
     match storage {
         CpuStorage::F32(data) if neighbours(layout) => {
-            Ok(Matrix::rows(&data[layout.start_offset()..], layout.stride()[0]))
+            // A part of the columns of no rows begins after the end.
+            Ok(Matrix::rows(&data[layout.start_offset().min(data.len())..], layout.stride()[0]))
         }
         _ => bail!("expected an f32 matrix with contiguous rows, found {layout:?}"),
     }

@@ -62,8 +62,8 @@ impl Ancestors {
         self.rows = rows.len();
     }
 
-    /// The rows of the block of `step` that are still somebody's, in rising order, if they are at most three quarters of `stored`; from
-    /// now on they are counted from 0.
+    /// The rows of the block of `step` that are still somebody's, in rising order, if they are at most three quarters of the
+    /// `stored` ones; from now on they are counted from 0.
     pub fn compact(&mut self, step: usize, stored: usize) -> Option<Vec<u32>> {
         let rows = &mut self.table[step];
         let mut alive = rows.clone();
@@ -262,6 +262,9 @@ mod tests {
         assert!(message(cached_attention(&q, &blocks, &ancestors, 3)).contains("3 heads divide, found 8"));
         assert!(message(cached_attention(&q, &blocks[1..], &ancestors, 2)).contains("2 over 3"));
         ancestors.reorder(&[]);
+        let mut blocks = blocks;
+        // The newest block has no rows either.
+        blocks[2] = random(&[2, 24], 1)?.narrow(0, 0, 0)?.contiguous()?.narrow(1, 8, 16)?;
         assert_eq!(cached_attention(&q.narrow(0, 0, 0)?, &blocks, &ancestors, 2)?.dims(), [0, 8]);
         Ok(())
     }
