@@ -298,7 +298,7 @@ pub struct OptimArgs {
     /// Validations without a better --metric on dev after which training ends; 0 = never [default: 5].
     #[arg(long, value_name = "N")]
     pub patience: Option<u64>,
-    /// Precision that are multiplied in training: `f32`, `bf16` (8 bits of mantissa, sums and weights in f32; faster where the
+    /// Numbers that are multiplied in training: `f32`, `bf16` (8 bits of mantissa, sums and weights in f32; faster where the
     /// CPU has AMX or AVX512-BF16), or `auto`: bf16 on such a CPU, else f32. A resumed run keeps what it has.
     #[arg(long, value_name = "TYPE", value_enum, default_value = "auto")]
     pub compute: ComputeArg,

@@ -58,12 +58,12 @@ impl Words for Bf16512 {
 
     #[inline(always)]
     unsafe fn weights(from: *const u8) -> __m512i {
-        unsafe { _mm512_load_si512(from.cast()) }
+        unsafe { Vnni512::weights(from) }
     }
 
     #[inline(always)]
     unsafe fn input(from: *const u8) -> __m512i {
-        unsafe { _mm512_set1_epi32(from.cast::<i32>().read()) }
+        unsafe { Vnni512::input(from) }
     }
 
     #[inline(always)]

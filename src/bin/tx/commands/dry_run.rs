@@ -117,7 +117,7 @@ fn measure(prepared: &Prepared, out: &Path, device: &Device) -> anyhow::Result<(
     }
     let megabytes = |bytes: usize| bytes / (1 << 20);
     let fixed = megabytes(4 * 4 * numbers);
-    println(match peak_memory() {
+    println(match super::peak_memory() {
         Some(peak) => format!(
             "memory: {} MiB at the peak so far, {fixed} of it for weights, gradient and moments",
             megabytes(peak)
@@ -127,13 +127,6 @@ fn measure(prepared: &Prepared, out: &Path, device: &Device) -> anyhow::Result<(
         ),
     });
     Ok(())
-}
-
-/// Most memory that this process had, in bytes, where the system tells.
-fn peak_memory() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()? * 1024)
 }
 
 fn duration(seconds: f64) -> String {

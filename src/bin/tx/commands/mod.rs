@@ -104,6 +104,13 @@ fn check_folder(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Most memory that this process had, in bytes, where the system tells.
+fn peak_memory() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()? * 1024)
+}
+
 /// The library's options for the flags.
 fn options(search: &Search) -> Options {
     Options {

@@ -91,7 +91,8 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
         Ending::MaxTime => format!("--max-time is over; to go on: tx train {data}{here} --resume"),
         Ending::MaxSteps | Ending::Interrupted => "all steps are done".to_string(),
     };
-    let memory = peak_memory().map_or(String::new(), |mib| format!(", at most {mib} MiB of memory"));
+    let memory = super::peak_memory()
+        .map_or(String::new(), |bytes| format!(", at most {} MiB of memory", bytes >> 20));
     say!(
         "ended after step {}: {why}; {:.0} target tokens/s{memory}",
         outcome.progress.step,
@@ -258,13 +259,6 @@ fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     })
     .context("could not listen for Ctrl-C")?;
     Ok(interrupt)
-}
-
-/// The most memory that this process has held, in MiB, where the system tells.
-fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? / 1024)
 }
 
 /// BLEU and chrF of the best model on every test set, with the search that `tx translate` uses.

@@ -38,16 +38,9 @@ impl Work {
             "seconds": seconds,
             "tgt_tok_s": tgt_tokens as f64 / seconds,
             "load_s": load.as_secs_f64(),
-            "peak_mib": peak_mebibytes(),
+            "peak_mib": super::peak_memory().map(|bytes| bytes as f64 / f64::from(1 << 20)),
         })
     }
-}
-
-/// The most memory that this process had at a time, where the system tells.
-fn peak_mebibytes() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(peak.trim().strip_suffix(" kB")?.parse::<f64>().ok()? / 1024.0)
 }
 
 pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
