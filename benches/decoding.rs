@@ -7,12 +7,8 @@ use divan::{Bencher, black_box, counter::ItemsCount};
 use tx::candle_core::{Device, Tensor};
 use tx::ops::{PackedLinear, Precision};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() {
-    // SAFETY: nothing else runs yet. As in the program: freed memory is kept.
-    unsafe { libmimalloc_sys::mi_option_set(15, -1) };
+    tx::memory::keep_freed();
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global().expect("the first pool");
     divan::main();
 }

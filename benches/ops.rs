@@ -8,9 +8,6 @@ use std::sync::Arc;
 use tx::candle_core::{Device, Tensor, Var};
 use tx::ops::*;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const N: usize = 1768;
 const D: usize = 256;
 const F: usize = 1024;
@@ -19,11 +16,9 @@ const HEADS: usize = 4;
 const DROPOUT: Option<Dropout> = Some(Dropout { p: 0.1, key: 1 });
 
 fn main() {
-    // SAFETY: nothing else runs yet. As in the program: candle's own pool gets one thread, and freed memory is kept.
-    unsafe {
-        std::env::set_var("CANDLE_NUM_THREADS", "1");
-        libmimalloc_sys::mi_option_set(15, -1);
-    }
+    // SAFETY: nothing else runs yet. As in the program: candle's own pool gets one thread.
+    unsafe { std::env::set_var("CANDLE_NUM_THREADS", "1") };
+    tx::memory::keep_freed();
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global().expect("the first pool");
     divan::main();
 }

@@ -41,6 +41,7 @@ pub mod config;
 pub mod data;
 pub mod doctor;
 pub mod error;
+pub mod memory;
 pub mod model;
 pub mod ops;
 pub mod rng;

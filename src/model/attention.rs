@@ -74,7 +74,8 @@ impl SelfAttention {
                 self_attention(&qkv, spans, heads.n_heads, pass.next_dropout(heads.dropout))?
             }
             View::Cached(past, ancestors) => {
-                past.push(kv);
+                // A copy, so that the queries need not be kept.
+                past.push(kv.contiguous()?);
                 cached_attention(&q, past, ancestors, heads.n_heads)?
             }
         };

@@ -104,7 +104,7 @@ impl DecoderState {
             let Some(alive) = self.ancestors.compact(step, stored) else { continue };
             for past in &mut self.past {
                 let alive = Tensor::new(alive.as_slice(), past[step].device())?;
-                past[step] = past[step].contiguous()?.index_select(&alive, 0)?;
+                past[step] = past[step].index_select(&alive, 0)?;
             }
         }
         Ok(())

@@ -3,8 +3,9 @@
 use super::pass::Pass;
 use crate::config::{Config, Positions};
 use crate::error::Result;
-use crate::ops::{self, Lookup};
+use crate::ops::{self, Lookup, PackedLinear};
 use candle_core::{Device, Tensor};
+use std::sync::Arc;
 
 /// PE(pos, 2i) = sin(pos / 10000^(2i/d)) and PE(pos, 2i+1) = cos(the same), as a table [n_positions, d].
 /// `Halves` has the same columns, all sines first.
@@ -29,26 +30,42 @@ pub fn positional_encoding(
     Ok(Tensor::from_vec(table, (n_positions, d), device)?)
 }
 
+/// The matrix E of an embedding, [v, d].
+#[derive(Debug)]
+pub enum Table {
+    /// Differentiable, on every device.
+    Dense(Tensor),
+    /// For decoding on a CPU; the output projection may be the same.
+    Packed(Arc<PackedLinear>),
+}
+
 /// x = dropout(E\[id\] · √d + PE(pos))
 #[derive(Debug)]
 pub struct Embedding {
-    weight: Tensor,
+    table: Table,
     positions: Tensor,
     scale: f64,
     dropout: f32,
 }
 
 impl Embedding {
-    /// An embedding of `weight` [v, d] over the positional encoding `positions` [n_positions, d].
-    pub fn new(config: &Config, weight: Tensor, positions: Tensor) -> Self {
+    /// An embedding over the positional encoding `positions` [n_positions, d].
+    pub fn new(config: &Config, table: Table, positions: Tensor) -> Self {
         let scale = if config.scale_embedding { (config.d_model as f64).sqrt() } else { 1.0 };
-        Embedding { weight, positions, scale, dropout: config.dropout.residual }
+        Embedding { table, positions, scale, dropout: config.dropout.residual }
     }
 
     /// Rows [n, d] of the tokens `ids`, row i at position `positions[i]` of its sentence.
     pub fn forward(&self, ids: &[u32], positions: &[u32], pass: &mut Pass) -> Result<Tensor> {
-        let lookup = Lookup { ids, positions, scale: self.scale, dropout: pass.next_dropout(self.dropout) };
-        ops::embedding(&self.weight, &self.positions, &lookup)
+        let dropout = pass.next_dropout(self.dropout);
+        let lookup = |ids| Lookup { ids, positions, scale: self.scale, dropout };
+        match &self.table {
+            Table::Dense(weight) => ops::embedding(weight, &self.positions, &lookup(ids)),
+            Table::Packed(weight) => {
+                let every: Vec<u32> = (0..ids.len() as u32).collect();
+                ops::embedding(&weight.rows(ids)?, &self.positions, &lookup(&every))
+            }
+        }
     }
 }
 
@@ -99,7 +116,7 @@ mod tests {
         let config = Config { d_model: 4, ..Config::new(crate::config::Preset::Tiny, 4) };
         let weight = Tensor::new(&[[0f32; 4], [1., 2., 3., 4.]], &Device::Cpu).unwrap();
         let positions = positional_encoding(8, 4, Positions::Halves, &Device::Cpu).unwrap();
-        let embedding = Embedding::new(&config, weight, positions);
+        let embedding = Embedding::new(&config, Table::Dense(weight), positions);
         let row = embedding.forward(&[1], &[1], &mut Pass::inference()).unwrap().to_vec2::<f32>().unwrap();
         for (found, expected) in row[0].iter().zip([2.841_471, 4.009_999_8, 6.540_302, 8.999_95]) {
             assert!((found - expected).abs() < 1e-5, "{found} {expected}");

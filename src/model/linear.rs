@@ -5,6 +5,7 @@ use crate::config::Activation;
 use crate::error::Result;
 use crate::ops::{self, Compute, Loss, PackedLinear, Precision, Scores};
 use candle_core::Tensor;
+use std::sync::Arc;
 
 /// How the linear layers of a model hold their weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub enum Linear {
     /// Differentiable.
     Plain(Vec<Affine>, Compute),
     /// For decoding on a CPU.
-    Packed(PackedLinear),
+    Packed(Arc<PackedLinear>),
 }
 
 /// Weight and bias of a linear layer.
@@ -53,7 +54,7 @@ impl Linear {
             Kind::Bf16 => Linear::Plain(parts, Compute::Bf16),
             Kind::Packed(precision) => {
                 let Affine { weight, bias } = side_by_side(&parts)?;
-                Linear::Packed(PackedLinear::new(&weight, bias.as_ref(), precision)?)
+                Linear::Packed(Arc::new(PackedLinear::new(&weight, bias.as_ref(), precision)?))
             }
         })
     }

@@ -62,15 +62,17 @@ impl Transformer {
             Tie::Decoder => (ENCODER_EMBEDDING, DECODER_EMBEDDING, DECODER_EMBEDDING),
             Tie::None => (ENCODER_EMBEDDING, DECODER_EMBEDDING, LM_HEAD),
         };
-        let head = layers.tensor(head)?;
-        let device = head.device().clone();
+        let weight = layers.take(head)?;
+        let device = weight.device().clone();
+        let output = Linear::new(vec![Affine { weight, bias }], kind)?;
+        let embedding = |name| layers.embedding(name, (head, &output));
         let positions = positional_encoding(config.max_positions, config.d_model, config.positions, &device)?;
         Ok(Transformer {
-            src_embedding: Embedding::new(config, layers.embedding(src)?, positions.clone()),
-            tgt_embedding: Embedding::new(config, layers.embedding(tgt)?, positions),
+            src_embedding: Embedding::new(config, embedding(src)?, positions.clone()),
+            tgt_embedding: Embedding::new(config, embedding(tgt)?, positions),
             encoder: Encoder::new(&layers)?,
             decoder: Decoder::new(&layers)?,
-            output: Linear::new(vec![Affine { weight: head, bias }], kind)?,
+            output,
             config: config.clone(),
             device,
         })

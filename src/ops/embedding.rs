@@ -34,11 +34,7 @@ pub fn embedding_plain(table: &Tensor, encoding: &Tensor, lookup: &Lookup) -> Re
 /// table \[v,d\], positional encoding \[p,d\] → \[n,d\]. An id or a position outside of its table is an error.
 pub fn embedding(table: &Tensor, encoding: &Tensor, lookup: &Lookup) -> Result<Tensor> {
     let ((vocab, _), (limit, _)) = (table.dims2()?, encoding.dims2()?);
-    if let Some(id) = lookup.ids.iter().find(|&&id| id as usize >= vocab) {
-        return Err(Error::Data(format!(
-            "token id {id} lies outside the embedding of {vocab} rows: tokenizer and weights do not belong together"
-        )));
-    }
+    check_ids(lookup.ids, vocab)?;
     if let Some(position) = lookup.positions.iter().find(|&&position| position as usize >= limit) {
         return Err(Error::Data(format!(
             "position {position} lies outside the model's {limit} positions: the sentence is too long for it"
@@ -57,6 +53,16 @@ pub fn embedding(table: &Tensor, encoding: &Tensor, lookup: &Lookup) -> Result<T
         dropout: lookup.dropout,
     };
     Ok(table.apply_op1(op)?)
+}
+
+/// Refuses an id that has no row among `vocab`.
+pub(super) fn check_ids(ids: &[u32], vocab: usize) -> Result<()> {
+    match ids.iter().find(|&&id| id as usize >= vocab) {
+        Some(id) => Err(Error::Data(format!(
+            "token id {id} lies outside the embedding of {vocab} rows: tokenizer and weights do not belong together"
+        ))),
+        None => Ok(()),
+    }
 }
 
 struct Embed {

@@ -20,8 +20,22 @@ pub(super) trait Lanes: Copy {
     unsafe fn load(from: *const f32) -> Self;
     /// The first `n` ≤ 16 floats at `from`, then zeros; reads no further.
     unsafe fn load_first(from: *const f32, n: usize) -> Self;
+    /// Writes all sixteen to `to`.
+    unsafe fn store(self, to: *mut f32);
     /// Writes the first `n` ≤ 16 to `to`.
     unsafe fn store_first(self, to: *mut f32, n: usize);
+    /// All sixteen at `from` if `WHOLE`, else the first `n`, which on AVX2 takes several times as long.
+    #[inline(always)]
+    unsafe fn load_part<const WHOLE: bool>(from: *const f32, n: usize) -> Self {
+        // SAFETY: as the caller's.
+        unsafe { if WHOLE { Self::load(from) } else { Self::load_first(from, n) } }
+    }
+    /// Writes all sixteen to `to` if `WHOLE`, else the first `n`.
+    #[inline(always)]
+    unsafe fn store_part<const WHOLE: bool>(self, to: *mut f32, n: usize) {
+        // SAFETY: as the caller's.
+        unsafe { if WHOLE { self.store(to) } else { self.store_first(to, n) } }
+    }
     /// self · x + y, rounded once.
     unsafe fn mul_add(self, x: Self, y: Self) -> Self;
     /// Lane i is the sum of the lanes of the i-th vector, added in halves: 8 pairs, 4, 2, 1.
@@ -48,12 +62,14 @@ impl Lanes for Portable {
 
     #[inline(always)]
     unsafe fn load_first(from: *const f32, n: usize) -> Self {
-        if n == LANES {
-            // SAFETY: the caller vouches for n floats.
-            return unsafe { Self::load(from) };
-        }
-        // SAFETY: as above.
+        // SAFETY: the caller vouches for n floats.
         Self(std::array::from_fn(|lane| if lane < n { unsafe { *from.add(lane) } } else { 0.0 }))
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as in `load`.
+        unsafe { *to.cast() = self.0 }
     }
 
     #[inline(always)]
@@ -137,6 +153,11 @@ mod x86 {
         }
 
         #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            unsafe { _mm512_storeu_ps(to, self.0) }
+        }
+
+        #[inline(always)]
         unsafe fn store_first(self, to: *mut f32, n: usize) {
             unsafe { _mm512_mask_storeu_ps(to, ((1u32 << n) - 1) as __mmask16, self.0) }
         }
@@ -209,6 +230,14 @@ mod x86 {
                 let (low, high) = (first(n), first(n.saturating_sub(8)));
                 // Not `add`: with n < 8 the second half may begin outside of the allocation.
                 Self([_mm256_maskload_ps(from, low), _mm256_maskload_ps(from.wrapping_add(8), high)])
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            unsafe {
+                _mm256_storeu_ps(to, self.0[0]);
+                _mm256_storeu_ps(to.add(8), self.0[1]);
             }
         }
 
@@ -300,11 +329,11 @@ mod tests {
         unsafe {
             let out = |vector: L| {
                 let mut out = [0.0; LANES];
-                vector.store_first(out.as_mut_ptr(), LANES);
+                vector.store(out.as_mut_ptr());
                 out
             };
-            let load = |i: usize| L::load_first(numbers.as_ptr().add(i * LANES), LANES);
-            let portable = |i: usize| Portable::load_first(numbers.as_ptr().add(i * LANES), LANES);
+            let load = |i: usize| L::load(numbers.as_ptr().add(i * LANES));
+            let portable = |i: usize| Portable::load(numbers.as_ptr().add(i * LANES));
             for n in 0..=LANES {
                 let exact = numbers[..n].to_vec();
                 let loaded = out(L::load_first(exact.as_ptr(), n));

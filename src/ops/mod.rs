@@ -28,6 +28,7 @@ mod packed;
 mod rows;
 mod simd;
 mod spans;
+mod team;
 
 pub use activation::{activation, activation_plain};
 pub use adam::{AdamOptions, adam_step, adam_step_plain};
@@ -42,5 +43,6 @@ pub use grad_norm::{grad_norm, grad_norm_plain};
 pub use in_place::{add_in_place, mix_in_place};
 pub use linear::{linear, linear_plain, linear_relu, linear_relu_plain};
 pub use log_softmax::*;
-pub use packed::{Int8Matrix, PackedLinear, Precision, dequantized};
+pub use packed::{Int8Matrix, PackedLinear, Precision};
 pub use spans::*;
+pub use team::together;

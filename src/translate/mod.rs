@@ -7,7 +7,7 @@ pub mod segments;
 use crate::checkpoint::{Checkpoint, Generation, TxInfo};
 use crate::error::{Error, Result};
 use crate::model::{Transformer, linear};
-use crate::ops::Precision;
+use crate::ops::{self, Precision};
 use crate::search::{self, Finish, Hypothesis, LengthPenalty, Like, Outcome, Trace, TransformerScorer};
 use crate::text::{self, Tokenizer};
 use crate::workers::Workers;
@@ -243,8 +243,8 @@ impl Translator {
     ) -> Result<Vec<Hypothesis>> {
         let limit = self.max_length(src.len(), options);
         let scorer = TransformerScorer::new(&self.model);
-        let mut found =
-            search::decode(&scorer, &[src.to_vec()], &[limit], &self.search_options(options)?, traces)?;
+        let (src, options) = ([src.to_vec()], self.search_options(options)?);
+        let mut found = ops::together(|| search::decode(&scorer, &src, &[limit], &options, traces))?;
         found.pop().unwrap_or_else(|| Err(Error::Numeric("the search gave no result".into())))
     }
 
@@ -318,14 +318,15 @@ impl Translator {
         let size = self.batch_size(options);
         let decode = |batch: &[usize]| self.decode_batch(jobs, batch, search, options);
         if threads == 1 || jobs.len() < 2 {
-            return order.chunks(size).map(decode).collect();
+            let batches = batches(&order, size, |job| jobs[job].src.len());
+            return ops::together(|| batches.iter().map(|batch| decode(batch)).collect());
         }
         let batches: Vec<Vec<usize>> = if jobs.len() < size * threads {
             // Dealt out, so that all threads have as much to do.
             let hand = |first| order.iter().copied().skip(first).step_by(threads).collect();
             (0..threads.min(jobs.len())).map(hand).collect()
         } else {
-            order.chunks(size).map(<[usize]>::to_vec).collect()
+            batches(&order, size, |job| jobs[job].src.len())
         };
         let workers = match self.workers.get() {
             Some(workers) => workers,
@@ -394,6 +395,24 @@ impl Translator {
         }
         Ok(Translation { line, src, hypotheses, src_tokens, notices })
     }
+}
+
+/// Pieces that a sentence of a batch has on average at most; with longer ones a batch has fewer sentences, so that its memory
+/// does not grow with their length.
+const PIECES: usize = 16;
+
+/// `jobs`, the longest first, in batches of `size` at most.
+fn batches(jobs: &[usize], size: usize, length: impl Fn(usize) -> usize) -> Vec<Vec<usize>> {
+    let mut batches: Vec<Vec<usize>> = Vec::new();
+    for &job in jobs {
+        match batches.last_mut() {
+            Some(batch) if batch.len() < size && (batch.len() + 1) * length(batch[0]) <= size * PIECES => {
+                batch.push(job)
+            }
+            _ => batches.push(vec![job]),
+        }
+    }
+    batches
 }
 
 /// One source to search for.

@@ -18,13 +18,6 @@ use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use std::process::ExitCode;
 
-/// With the system's allocator a training step spends its time on page faults.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// mimalloc's option `purge_delay`: milliseconds until freed memory goes back to the system.
-const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
-
 fn main() -> ExitCode {
     let args = match config_file::expand(std::env::args_os().collect()) {
         Ok(args) => args,
@@ -61,16 +54,6 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     }
     say!("tx: {error:#}");
     ExitCode::FAILURE
-}
-
-/// From now on freed memory is kept: the next step or batch asks for the same again. What loading a model has left goes back
-/// first.
-fn keep_freed_memory() {
-    // SAFETY: the option is a number of the allocator's, read when it frees something.
-    unsafe {
-        libmimalloc_sys::mi_collect(true);
-        libmimalloc_sys::mi_option_set(PURGE_DELAY, -1);
-    }
 }
 
 /// One setting caps every pool of threads. candle's own pool spins beside rayon's, which does the work here: it

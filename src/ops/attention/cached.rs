@@ -10,14 +10,14 @@
 use std::cell::RefCell;
 
 use candle_core::{Device, Tensor};
-use rayon::prelude::*;
 
 use super::fused::{SERIAL, softmax};
 use super::{attention_plain, fused_applies, scale};
-use crate::ops::kernel::{Matrix, filled, gathered_dots, gathered_sums};
+use crate::ops::kernel::{Matrix, Output, filled, gathered_dots, gathered_sums};
 use crate::ops::lanes::LANES;
 use crate::ops::rows::{Rows, in_rows};
 use crate::ops::spans::{Spans, Visible};
+use crate::ops::team::for_each;
 use crate::{Error, Result};
 
 /// For each hypothesis and each step, the row of that step's block that holds its key and value.
@@ -101,11 +101,10 @@ pub fn cached_attention(
     // SAFETY: every row is filled.
     let out = unsafe {
         filled(rows * d, |out| {
-            let rows = |(row, out): (usize, &mut [_])| cached.row(row, out);
-            match parallel {
-                true => out.par_chunks_exact_mut(d.max(1)).enumerate().for_each(rows),
-                false => out.chunks_exact_mut(d.max(1)).enumerate().for_each(rows),
-            }
+            let out = Output::new(out, d);
+            // No two tasks have a row in common.
+            let row = |row| cached.row(row, out.row(row, 0..d));
+            if parallel { for_each(rows, row) } else { (0..rows).for_each(row) }
         })
     };
     Ok(Tensor::from_vec(out, (rows, d), &Device::Cpu)?)

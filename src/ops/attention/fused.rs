@@ -8,11 +8,11 @@
 //! head, p' the weights after dropout and o the output,
 //! dv = p'ᵀ do, dp' = do vᵀ, ds = p' ∘ dp' − p · Σ_keys(p' ∘ dp'), dq = ds k / √d_k, dk = dsᵀ q / √d_k.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, Device, Layout, Shape, Tensor};
-use rayon::prelude::*;
 
 use super::{dropout_index, scale};
 use crate::Result;
@@ -22,6 +22,7 @@ use crate::ops::lanes::LANES;
 use crate::ops::rows::{Rows, in_rows, rows};
 use crate::ops::simd::{exp, max, simd, sum, sum2};
 use crate::ops::spans::{Spans, Visible};
+use crate::ops::team::for_each;
 
 /// Multiply-adds below which a second thread costs more than it saves.
 pub(super) const SERIAL: usize = 1 << 19;
@@ -48,12 +49,17 @@ struct Head {
     index: usize,
 }
 
-/// Memory of a task, kept for the next one.
-#[derive(Default)]
+/// Memory of a task.
 struct Scratch {
     weights: Vec<f32>,
     dropped: Vec<f32>,
     grad: Vec<f32>,
+}
+
+thread_local! {
+    /// Kept for the next task.
+    static SCRATCH: RefCell<Scratch> =
+        const { RefCell::new(Scratch { weights: Vec::new(), dropped: Vec::new(), grad: Vec::new() }) };
 }
 
 impl CustomOp1 for Fused {
@@ -204,13 +210,8 @@ impl Fused {
         let head = |task: usize| head(&self.spans, task / n_heads, task % n_heads, d / n_heads);
         let tasks = spans.len() * n_heads;
         let products: usize = spans.iter().map(|span| span.q.len() * span.k.len() * d).sum();
-        if products < SERIAL {
-            let mut scratch = Scratch::default();
-            (0..tasks).for_each(|task| work(&head(task), &mut scratch));
-        } else {
-            let tasks = (0..tasks).into_par_iter();
-            tasks.for_each_init(Scratch::default, |scratch, task| work(&head(task), scratch));
-        }
+        let task = |task| SCRATCH.with_borrow_mut(|scratch| work(&head(task), scratch));
+        if products < SERIAL { (0..tasks).for_each(task) } else { for_each(tasks, task) }
     }
 }
 

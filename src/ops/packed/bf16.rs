@@ -31,6 +31,14 @@ mod x86 {
             Bf16 { panels: Panels::pack(weight.len() / n_in, n_in, number), level }
         }
 
+        /// Writes row `row` of the weight that was packed, as it was rounded.
+        pub fn row(&self, row: usize, out: &mut [f32]) {
+            for (k, out) in out.iter_mut().enumerate() {
+                let [low, high] = self.panels.number(row, k);
+                *out = f32::from_le_bytes([0, 0, low, high]);
+            }
+        }
+
         /// Memory.
         pub fn bytes(&self) -> usize {
             self.panels.bytes()

@@ -5,22 +5,30 @@
 
 use super::super::kernel::{Matrix, Output, Start, matmul};
 use super::super::lanes::LANES;
-use super::super::simd::simd;
+use super::super::simd::{Level, level, simd};
 use super::Finish;
 use std::ops::Range;
 
-/// Columns of a panel: three registers of AVX-512, with eight rows of the input 24 accumulators.
-pub const PANEL: usize = 48;
+/// Weights of a panel over which many rows run before the next ones: 24 KiB, so that they stay in the first cache.
+const INNER: usize = 6144;
 
-/// Inputs after which a chain is put aside while others run over the same weights (24 KiB of them).
-const INNER: usize = 128;
+/// Columns of a panel: those that the kernel takes together, so that it reads the weights one after the other. With AVX-512
+/// three registers, with eight rows of the input 24 accumulators.
+fn panel_width() -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if level() == Level::Avx512 {
+        return 3 * LANES;
+    }
+    LANES
+}
 
 /// The weights of a layer.
 #[derive(Debug)]
 pub struct F32 {
-    /// Panel after panel, each [n_in, 48] row-major; the last one is narrower, a multiple of 16, with zeros in the
+    /// Panel after panel, each [n_in, width] row-major; the last one may be narrower, a multiple of 16, with zeros in the
     /// columns past n_out.
     panels: Vec<f32>,
+    width: usize,
     n_in: usize,
     n_out: usize,
 }
@@ -28,9 +36,9 @@ pub struct F32 {
 impl F32 {
     /// The rows of `weight` [n_out, n_in] as the columns of panels.
     pub fn new(weight: &[f32], n_in: usize) -> Self {
-        let n_out = weight.len() / n_in;
+        let (n_out, most) = (weight.len() / n_in, panel_width());
         let mut panels = vec![0.0; n_out.next_multiple_of(LANES) * n_in];
-        for (panel, rows) in panels.chunks_mut(PANEL * n_in).zip(weight.chunks(PANEL * n_in)) {
+        for (panel, rows) in panels.chunks_mut(most * n_in).zip(weight.chunks(most * n_in)) {
             let width = panel.len() / n_in;
             for (column, row) in rows.chunks_exact(n_in).enumerate() {
                 for (input, &weight) in row.iter().enumerate() {
@@ -38,7 +46,15 @@ impl F32 {
                 }
             }
         }
-        F32 { panels, n_in, n_out }
+        F32 { panels, width: most, n_in, n_out }
+    }
+
+    /// Writes row `row` of the weight that was packed.
+    pub fn row(&self, row: usize, out: &mut [f32]) {
+        let (first, column) = (row / self.width * self.width, row % self.width);
+        let width = (self.n_out - first).min(self.width).next_multiple_of(LANES);
+        let panel = self.panels[first * self.n_in..].chunks_exact(width);
+        out.iter_mut().zip(panel).for_each(|(out, inputs)| *out = inputs[column]);
     }
 
     /// Memory.
@@ -46,9 +62,9 @@ impl F32 {
         size_of_val(self.panels.as_slice())
     }
 
-    /// 48 columns each.
+    /// How many there are.
     pub fn panels(&self) -> usize {
-        self.n_out.div_ceil(PANEL)
+        self.n_out.div_ceil(self.width)
     }
 
     /// Writes the columns of `panel` for `rows` of `x`.
@@ -63,12 +79,12 @@ impl F32 {
         finish: Finish<'_>,
         y: Output<'_>,
     ) {
-        let first = panel * PANEL;
-        let columns = (self.n_out - first).min(PANEL);
+        let first = panel * self.width;
+        let columns = (self.n_out - first).min(self.width);
         let width = columns.next_multiple_of(LANES);
         let mut start = finish.bias.map_or(Start::Zero, |bias| Start::Bias(&bias[first..]));
         // In parts of the inner side where several blocks of rows read the panel, so that it stays in the first cache.
-        let step = if rows.len() > 8 { INNER } else { self.n_in };
+        let step = if rows.len() > 8 { INNER / width } else { self.n_in };
         for k in (0..self.n_in).step_by(step) {
             let weights = Matrix::rows(&self.panels[first * self.n_in + k * width..], width);
             let size = (rows.len(), columns, (self.n_in - k).min(step));

@@ -4,12 +4,10 @@
 //! is the same bits on every processor, and that of a row depends on the row alone.
 
 use super::super::kernel::{Matrix, Output};
-use super::super::rows::Rows;
 use super::super::simd::{max, max_of, simd, sum};
 use super::Finish;
 use super::words::{Inputs, Kernel, Panels, Product, Sums, Words, multiply, small, words};
 use crate::{Error, Result};
-use candle_core::{Device, Tensor};
 use std::ops::Range;
 
 /// The largest quantised number.
@@ -89,7 +87,7 @@ impl Level {
             use super::{amx, x86};
             match self {
                 Level::Plain => {}
-                Level::Avx2 => return Kernel { rows: 2, panels: 1, tiles: false, run: x86::bytes_avx2 },
+                Level::Avx2 => return Kernel { rows: 4, panels: 1, tiles: false, run: x86::bytes_avx2 },
                 Level::AvxVnni => {
                     return Kernel { rows: 6, panels: 1, tiles: false, run: x86::bytes_avx_vnni };
                 }
@@ -207,14 +205,6 @@ simd! {
     }
 }
 
-/// `weight` [n_out, n_in] on the CPU with the numbers that int8 can hold.
-pub fn dequantized(weight: &Tensor) -> Result<Tensor> {
-    let (_, n_in) = weight.dims2()?;
-    let rows = Rows::of(weight)?;
-    let matrix = Int8Matrix::new(&rows.matrix()?.data[..weight.elem_count()], n_in)?;
-    Ok(Tensor::from_vec(matrix.to_f32(), weight.dims(), &Device::Cpu)?)
-}
-
 impl Int8 {
     /// Quantises `weight` [n_out, n_in], row by row.
     pub fn new(weight: &[f32], n_in: usize) -> Result<Self> {
@@ -230,6 +220,14 @@ impl Int8 {
             sums: rows().map(|row| row.iter().map(|&q| i32::from(q)).sum()).collect(),
             scales,
         })
+    }
+
+    /// Writes row `row` of the weight that was packed, as the numbers that its integers stand for.
+    pub fn row(&self, row: usize, out: &mut [f32]) {
+        for (k, out) in out.iter_mut().enumerate() {
+            let [q] = self.panels.number(row, k);
+            *out = f32::from(q as i8) * self.scales[row];
+        }
     }
 
     /// Memory.

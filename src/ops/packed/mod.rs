@@ -21,15 +21,16 @@ mod words;
 mod x86;
 
 use candle_core::{DType, Device, Tensor};
-use rayon::prelude::*;
 use serde::Serialize;
 
 use super::bf16::{Bf16Level, bf16_level, rounded};
+use super::embedding::check_ids;
 use super::kernel::{Matrix, Output, filled};
 use super::log_softmax::{Scores, add_norms};
 use super::rows::{Rows, in_rows};
+use super::team::for_each;
 use crate::{Error, Result};
-pub use int8::{Int8Matrix, dequantized};
+pub use int8::Int8Matrix;
 
 /// Multiply-adds below which a second thread costs more than it saves.
 const SERIAL: usize = 1 << 18;
@@ -169,6 +170,23 @@ impl PackedLinear {
         Ok(())
     }
 
+    /// The rows `ids` of the weight, as its precision holds them: [n, i], in f32. An embedding that is also the output
+    /// projection is looked up here.
+    pub fn rows(&self, ids: &[u32]) -> Result<Tensor> {
+        check_ids(ids, self.n_out)?;
+        let mut rows = vec![0.0; ids.len() * self.n_in];
+        for (out, &id) in rows.chunks_exact_mut(self.n_in).zip(ids) {
+            let row = id as usize;
+            match &self.weights {
+                Weights::F32(weights) | Weights::Rounded(weights) => weights.row(row, out),
+                #[cfg(target_arch = "x86_64")]
+                Weights::Bf16(weights) => weights.row(row, out),
+                Weights::Int8(weights) => weights.row(row, out),
+            }
+        }
+        Ok(Tensor::from_vec(rows, (ids.len(), self.n_in), &Device::Cpu)?)
+    }
+
     /// The number of rows of an input that fits.
     fn check(&self, x: &Tensor) -> Result<usize> {
         let (n, n_in) = x.dims2()?;
@@ -251,7 +269,7 @@ impl PackedLinear {
         if serial {
             (0..tasks).for_each(task);
         } else {
-            (0..tasks).into_par_iter().for_each(task);
+            for_each(tasks, task);
         }
     }
 
@@ -263,7 +281,7 @@ impl PackedLinear {
             return task(0..panels);
         }
         let size = panels.div_ceil(2 * rayon::current_num_threads()).next_multiple_of(TOGETHER);
-        (0..panels.div_ceil(size)).into_par_iter().for_each(|i| task(i * size..panels.min((i + 1) * size)));
+        for_each(panels.div_ceil(size), |i| task(i * size..panels.min((i + 1) * size)));
     }
 
     /// Whether a product of n rows stays on the calling thread.

@@ -1,5 +1,6 @@
 //! Tests of the packed layers.
 
+use super::super::bf16::rounded;
 use super::super::simd::forced;
 use super::*;
 use crate::rng::Rng;
@@ -126,17 +127,40 @@ fn int8_by_hand() {
     assert_eq!(y[0][1], (-128.0 + 127.0 * 127.0) * step - 1.0);
 }
 
+/// The rows of a weight as its precision holds them.
+fn rows(weight: &Tensor, precision: Precision) -> Tensor {
+    let ids: Vec<u32> = (0..weight.dim(0).unwrap() as u32).collect();
+    PackedLinear::new(weight, None, precision).unwrap().rows(&ids).unwrap()
+}
+
+#[test]
+fn rows_are_those_of_the_weight() {
+    for shape in [(1, 1), (17, 5), (48, 64), (70, 33)] {
+        let weight = tensor(15, shape);
+        let flat = weight.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let held = |numbers: Vec<f32>| Tensor::from_vec(numbers, shape, &Device::Cpu).unwrap();
+        assert_eq!(bits(&rows(&weight, Precision::F32)), bits(&weight));
+        assert_eq!(bits(&rows(&weight, Precision::Bf16)), bits(&held(rounded(&flat))));
+        let int8 = Int8Matrix::new(&flat, shape.1).unwrap().to_f32();
+        assert_eq!(bits(&rows(&weight, Precision::Int8)), bits(&held(int8)));
+    }
+    let layer = PackedLinear::new(&tensor(15, (20, 3)), None, Precision::F32).unwrap();
+    assert_eq!(layer.rows(&[]).unwrap().dims(), [0, 3]);
+    assert!(layer.rows(&[1, 20]).unwrap_err().to_string().contains("token id 20 lies outside"));
+}
+
 /// A weight read back as what its integers stand for gives the same integers and scales.
 #[test]
 fn int8_of_int8_is_itself() {
     let weight = tensor(11, (70, 33));
-    let once = dequantized(&weight).unwrap();
-    assert_eq!(bits(&dequantized(&once).unwrap()), bits(&once));
+    let again = |weight: &Tensor| rows(weight, Precision::Int8);
+    let once = again(&weight);
+    assert_eq!(bits(&again(&once)), bits(&once));
     let x = tensor(12, (5, 33));
     let y = |weight| bits(&PackedLinear::new(weight, None, Precision::Int8).unwrap().forward(&x).unwrap());
     assert_eq!(y(&weight), y(&once));
     let tiny = (weight * 1e-38).unwrap();
-    assert_eq!(bits(&dequantized(&dequantized(&tiny).unwrap()).unwrap()), bits(&dequantized(&tiny).unwrap()));
+    assert_eq!(bits(&again(&again(&tiny))), bits(&again(&tiny)));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::super::amx::Registers;
+use super::super::kernel::prefetch;
 use std::ops::Range;
 
 /// Columns of a panel.
@@ -61,6 +62,13 @@ impl Panels {
             }
         }
         Panels { lines, words, n_out }
+    }
+
+    /// Number `k` of a row of the weight that was packed.
+    pub fn number<const BYTES: usize>(&self, row: usize, k: usize) -> [u8; BYTES] {
+        let byte = k * BYTES;
+        let line = &self.lines[row / PANEL * self.words + byte / WORD].0;
+        std::array::from_fn(|i| line[row % PANEL * WORD + byte % WORD + i])
     }
 
     /// Panels.
@@ -252,23 +260,10 @@ pub unsafe fn multiply(
                 w_panel: weights.words * PANEL * WORD,
                 words: weights.words,
             };
-            ahead.next().into_iter().flatten().for_each(prefetch);
+            ahead.next().into_iter().flatten().for_each(|line| prefetch(line.0.as_ptr()));
             // SAFETY: the rows and panels exist; the instructions are the caller's promise.
             unsafe { (kernel.run)((rows.len(), panels.len()), product, &mut sums) };
             finish(rows, weights.columns(panels.clone()), &sums);
         }
     }
-}
-
-/// Asks for a line that will be read soon.
-#[inline(always)]
-fn prefetch(line: &Line) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the instruction has no effect but on the caches.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }

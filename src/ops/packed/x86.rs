@@ -1,4 +1,5 @@
-//! [`Words`] in the instructions of x86-64.
+//! [`Words`] in the instructions of x86-64. No closures here: they would not be compiled with the instructions of the function
+//! that they stand in, and each intrinsic in them would become a call.
 
 use std::arch::x86_64::*;
 
@@ -105,7 +106,8 @@ impl Words for Vnni256 {
 
     #[inline(always)]
     unsafe fn add(self, x: __m256i, w: [__m256i; 2]) -> Self {
-        unsafe { Self([0, 1].map(|i| _mm256_dpbusd_avx_epi32(self.0[i], x, w[i]))) }
+        let ([low, high], [w0, w1]) = (self.0, w);
+        unsafe { Self([_mm256_dpbusd_avx_epi32(low, x, w0), _mm256_dpbusd_avx_epi32(high, x, w1)]) }
     }
 
     #[inline(always)]
@@ -123,7 +125,7 @@ impl Words for Vnni256 {
 struct Bytes256([__m256i; 2]);
 
 impl Words for Bytes256 {
-    const ROWS: usize = 2;
+    const ROWS: usize = 4;
     const PANELS: usize = 1;
     type Weights = [[__m256i; 2]; 2];
     type Input = [__m256i; 2];
@@ -135,10 +137,13 @@ impl Words for Bytes256 {
 
     #[inline(always)]
     unsafe fn weights(from: *const u8) -> [[__m256i; 2]; 2] {
-        [0, 32].map(|half| unsafe {
-            let w = _mm256_load_si256(from.add(half).cast());
-            [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(w)), _mm256_srai_epi16::<8>(w)]
-        })
+        unsafe {
+            let (low, high) = (_mm256_load_si256(from.cast()), _mm256_load_si256(from.add(32).cast()));
+            [
+                [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(low)), _mm256_srai_epi16::<8>(low)],
+                [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(high)), _mm256_srai_epi16::<8>(high)],
+            ]
+        }
     }
 
     #[inline(always)]
@@ -151,10 +156,12 @@ impl Words for Bytes256 {
 
     #[inline(always)]
     unsafe fn add(self, x: [__m256i; 2], w: [[__m256i; 2]; 2]) -> Self {
-        Self([0, 1].map(|half| unsafe {
-            let (even, odd) = (_mm256_madd_epi16(x[0], w[half][0]), _mm256_madd_epi16(x[1], w[half][1]));
-            _mm256_add_epi32(self.0[half], _mm256_add_epi32(even, odd))
-        }))
+        unsafe {
+            let ([even, odd], [low, high]) = (x, w);
+            let low = _mm256_add_epi32(_mm256_madd_epi16(even, low[0]), _mm256_madd_epi16(odd, low[1]));
+            let high = _mm256_add_epi32(_mm256_madd_epi16(even, high[0]), _mm256_madd_epi16(odd, high[1]));
+            Self([_mm256_add_epi32(self.0[0], low), _mm256_add_epi32(self.0[1], high)])
+        }
     }
 
     #[inline(always)]

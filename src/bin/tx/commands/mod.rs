@@ -77,7 +77,7 @@ fn open(path: Option<&Path>, search: &Search) -> anyhow::Result<(String, Transla
         Some((src, tgt)) => format!(" ({src} → {tgt})"),
         None => String::new(),
     };
-    crate::keep_freed_memory();
+    tx::memory::keep_freed();
     say!("tx: model: {name}{languages}");
     Ok((name, translator))
 }
