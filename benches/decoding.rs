@@ -2,15 +2,63 @@
 //! the model `base`, d 512, f 2,048, 8,000 pieces.
 //!
 //!     cargo bench --bench decoding
+//!     cargo bench --bench decoding -- growth     # whole searches over beam, batch and length
 
 use divan::{Bencher, black_box, counter::ItemsCount};
+use std::time::{Duration, Instant};
 use tx::candle_core::{Device, Tensor};
+use tx::config::{Config, Preset};
+use tx::model::{Transformer, linear::Kind, parameters};
 use tx::ops::{PackedLinear, Precision};
+use tx::rng::Rng;
+use tx::search::{self, TransformerScorer};
 
 fn main() {
     tx::memory::keep_freed();
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global().expect("the first pool");
-    divan::main();
+    if std::env::args().any(|argument| argument == "growth") { growth() } else { divan::main() }
+}
+
+/// One size at a time away from beam 4, 16 sentences and 20 tokens: target tokens a second of the model `small`.
+fn growth() {
+    let config = Config { max_positions: 512, ..Config::new(Preset::Small, 8_000) };
+    let models = [Precision::F32, Precision::Int8].map(|precision| {
+        let weights = parameters::initial(&config, 1, &Device::Cpu).expect("weights");
+        let weights = parameters::as_weights(&weights);
+        let weights = weights.into_iter().map(|(name, weight)| (name, weight.detach())).collect();
+        Transformer::new(&config, weights, Kind::Packed(precision)).expect("a model")
+    });
+    println!("| beam | batch | length | f32 | int8 |\n|---|---|---|---|---|");
+    let sizes = [1, 2, 4, 8, 16].map(|beam| (beam, 16, 20));
+    let sizes = sizes.into_iter().chain([1, 4, 64, 256].map(|batch| (4, batch, 20)));
+    for (beam, batch, length) in sizes.chain([5, 50, 100, 200, 400].map(|length| (4, 16, length))) {
+        let speed = models.each_ref().map(|model| speed(model, beam, batch, length));
+        println!("| {beam} | {batch} | {length} | {:.0} | {:.0} |", speed[0], speed[1]);
+    }
+}
+
+/// Tokens a second of searches for `batch` sources of `length` random pieces that all have translations of that length: the
+/// fastest of those that fit a second, at least one.
+fn speed(model: &Transformer, beam_size: usize, batch: usize, length: usize) -> f64 {
+    let special = model.config().special;
+    let options = search::Options {
+        beam_size,
+        banned: vec![special.eos],
+        ..search::Options::new(special.bos, special.eos)
+    };
+    let mut rng = Rng::new(1, "growth");
+    let piece = |_| 4 + rng.below(7_996) as u32;
+    let pieces: Vec<u32> = (0..batch * length).map(piece).collect();
+    let src: Vec<Vec<u32>> = pieces.chunks(length).map(<[u32]>::to_vec).collect();
+    let start = Instant::now();
+    let mut fastest = Duration::MAX;
+    while fastest == Duration::MAX || start.elapsed() < Duration::from_secs(1) {
+        let begun = Instant::now();
+        search::decode(&TransformerScorer::new(model), &src, &vec![length; batch], &options, None)
+            .expect("translations");
+        fastest = fastest.min(begun.elapsed());
+    }
+    (batch * length) as f64 / fastest.as_secs_f64()
 }
 
 fn tensor(rows: usize, columns: usize) -> Tensor {

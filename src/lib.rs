@@ -19,7 +19,7 @@
 //! | 6.1 | beam search with length penalty | [`search`] | in the module |
 //! | Table 3 | sizes | [`config::Preset`] | in the module |
 //!
-//! Modules import downwards: `error config rng`, `ops`, `model`, `search`; `text`, `data`, `checkpoint`, `score`;
+//! Modules import downwards: `error config rng memory workers`, `ops`, `model`, `search`; `text`, `data`, `checkpoint`, `score`;
 //! `translate`; `train`, `doctor`.
 
 //! ```

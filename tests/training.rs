@@ -256,7 +256,7 @@ fn copying_and_reversing_are_learnt() {
             std::fs::write(data.join(format!("{split}.tgt")), tgt).unwrap();
         }
         let given = given(serde_json::json!({
-            "tokenizer": "word", "batch_tokens": 600, "dropout": 0.0, "lr": 0.004, "warmup_steps": 60, "max_steps": 700,
+            "tokenizer": "word", "batch_tokens": 600, "dropout": 0.0, "lr": 0.004, "warmup_steps": 60, "max_steps": 900,
             "valid_every": 1000, "encoder_layers": 2, "decoder_layers": 2, "heads": 4,
         }));
         run(&request(&data, &out, given), &mut |_, _| ()).unwrap();

@@ -27,8 +27,8 @@ mod x86 {
     impl Bf16 {
         /// Rounds `weight` [n_out, n_in] for the instructions of `level`, which is not the plain one.
         pub fn new(weight: &[f32], n_in: usize, level: Bf16Level) -> Self {
-            let number = |row: usize, k: usize| bf16_bits(weight[row * n_in + k]).to_le_bytes();
-            Bf16 { panels: Panels::pack(weight.len() / n_in, n_in, number), level }
+            let bytes: Vec<u8> = weight.iter().flat_map(|&w| bf16_bits(w).to_le_bytes()).collect();
+            Bf16 { panels: Panels::pack(&bytes, n_in * 2), level }
         }
 
         /// Writes row `row` of the weight that was packed, as it was rounded.
@@ -51,7 +51,7 @@ mod x86 {
 
         /// The rows of `x`, rounded.
         pub fn inputs(&self, x: Matrix<'_>, (rows, n_in): (usize, usize)) -> Inputs {
-            let mut inputs = Inputs::zeros(rows, words(n_in, 2));
+            let mut inputs = Inputs::zeros(rows, words(n_in * 2));
             for row in 0..rows {
                 round_row(&x.data[row * x.row..][..n_in], inputs.row_mut(row));
             }

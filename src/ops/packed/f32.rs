@@ -7,6 +7,7 @@ use super::super::kernel::{Matrix, Output, Start, matmul};
 use super::super::lanes::LANES;
 use super::super::simd::{Level, level, simd};
 use super::Finish;
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// Weights of a panel over which many rows run before the next ones: 24 KiB, so that they stay in the first cache.
@@ -38,14 +39,15 @@ impl F32 {
     pub fn new(weight: &[f32], n_in: usize) -> Self {
         let (n_out, most) = (weight.len() / n_in, panel_width());
         let mut panels = vec![0.0; n_out.next_multiple_of(LANES) * n_in];
-        for (panel, rows) in panels.chunks_mut(most * n_in).zip(weight.chunks(most * n_in)) {
+        let each = panels.par_chunks_mut(most * n_in).zip(weight.par_chunks(most * n_in));
+        each.for_each(|(panel, rows)| {
             let width = panel.len() / n_in;
-            for (column, row) in rows.chunks_exact(n_in).enumerate() {
-                for (input, &weight) in row.iter().enumerate() {
-                    panel[input * width + column] = weight;
-                }
+            for (input, line) in panel.chunks_exact_mut(width).enumerate() {
+                line.iter_mut()
+                    .zip(rows[input..].iter().step_by(n_in))
+                    .for_each(|(to, &weight)| *to = weight);
             }
-        }
+        });
         F32 { panels, width: most, n_in, n_out }
     }
 

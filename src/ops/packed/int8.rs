@@ -8,6 +8,7 @@ use super::super::simd::{max, max_of, simd, sum};
 use super::Finish;
 use super::words::{Inputs, Kernel, Panels, Product, Sums, Words, multiply, small, words};
 use crate::{Error, Result};
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// The largest quantised number.
@@ -181,8 +182,8 @@ impl Int8Matrix {
             round_row(row, scale, out);
             scale
         };
-        let scales =
-            rows.chunks_exact(n_in.max(1)).zip(numbers.chunks_exact_mut(n_in.max(1))).map(quantize).collect();
+        let rows = rows.par_chunks_exact(n_in.max(1)).zip(numbers.par_chunks_exact_mut(n_in.max(1)));
+        let scales = rows.map(quantize).collect();
         Ok(Int8Matrix { numbers, scales })
     }
 
@@ -214,12 +215,9 @@ impl Int8 {
             )));
         }
         let Int8Matrix { numbers, scales } = Int8Matrix::new(weight, n_in)?;
-        let rows = || numbers.chunks_exact(n_in);
-        Ok(Int8 {
-            panels: Panels::pack(scales.len(), n_in, |row, k| [numbers[row * n_in + k] as u8]),
-            sums: rows().map(|row| row.iter().map(|&q| i32::from(q)).sum()).collect(),
-            scales,
-        })
+        let sums = numbers.chunks_exact(n_in).map(|row| row.iter().map(|&q| i32::from(q)).sum()).collect();
+        let bytes: Vec<u8> = numbers.into_iter().map(|q| q as u8).collect();
+        Ok(Int8 { panels: Panels::pack(&bytes, n_in), sums, scales })
     }
 
     /// Writes row `row` of the weight that was packed, as the numbers that its integers stand for.
@@ -242,7 +240,7 @@ impl Int8 {
 
     /// The rows of `x` as integers.
     pub fn inputs(&self, x: Matrix<'_>, (rows, n_in): (usize, usize)) -> Quantized {
-        let mut inputs = Inputs::zeros(rows, words(n_in, 1));
+        let mut inputs = Inputs::zeros(rows, words(n_in));
         let codes = (0..rows).map(|row| quantize_row(&x.data[row * x.row..][..n_in], inputs.row_mut(row)));
         Quantized { codes: codes.collect(), inputs }
     }

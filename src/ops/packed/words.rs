@@ -7,6 +7,7 @@
 #[cfg(target_arch = "x86_64")]
 use super::super::amx::Registers;
 use super::super::kernel::prefetch;
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// Columns of a panel.
@@ -35,32 +36,28 @@ pub struct Panels {
     n_out: usize,
 }
 
-/// The words of an inner side of `n_in` numbers of `bytes` bytes, filled up to whole tiles.
-pub fn words(n_in: usize, bytes: usize) -> usize {
-    (n_in * bytes).div_ceil(WORD).next_multiple_of(TILE_WORDS)
+/// The words of an inner side of so many bytes, filled up to whole tiles.
+pub fn words(bytes: usize) -> usize {
+    bytes.div_ceil(WORD).next_multiple_of(TILE_WORDS)
 }
 
 impl Panels {
-    /// The rows of a weight [n_out, n_in] as columns; `write(row, bytes)` gives the numbers of a row.
-    pub fn pack<const BYTES: usize>(
-        n_out: usize,
-        n_in: usize,
-        number: impl Fn(usize, usize) -> [u8; BYTES],
-    ) -> Self {
-        let words = words(n_in, BYTES);
+    /// The rows of a weight as columns: `rows` has their bytes one after the other, `row_bytes` each.
+    pub fn pack(rows: &[u8], row_bytes: usize) -> Self {
+        let (n_out, words) = (rows.len() / row_bytes, words(row_bytes));
         let mut lines = vec![Line([0; PANEL * WORD]); n_out.div_ceil(PANEL) * words];
-        let in_word = WORD / BYTES;
-        for (panel, lines) in lines.chunks_exact_mut(words).enumerate() {
-            for column in 0..PANEL.min(n_out - panel * PANEL) {
-                for (word, line) in lines.iter_mut().enumerate() {
-                    let ks = word * in_word..n_in.min((word + 1) * in_word);
-                    let bytes = line.0[column * WORD..(column + 1) * WORD].as_chunks_mut::<BYTES>().0;
-                    for (k, bytes) in ks.zip(bytes) {
-                        *bytes = number(panel * PANEL + column, k);
-                    }
+        let panels = lines.par_chunks_exact_mut(words).zip(rows.par_chunks(PANEL * row_bytes));
+        panels.for_each(|(lines, rows)| {
+            for (column, row) in rows.chunks_exact(row_bytes).enumerate() {
+                let (whole, rest) = row.as_chunks::<WORD>();
+                for (line, word) in lines.iter_mut().zip(whole) {
+                    line.0[column * WORD..][..WORD].copy_from_slice(word);
+                }
+                if !rest.is_empty() {
+                    lines[whole.len()].0[column * WORD..][..rest.len()].copy_from_slice(rest);
                 }
             }
-        }
+        });
         Panels { lines, words, n_out }
     }
 

@@ -36,7 +36,7 @@ fn device(name: &str) -> anyhow::Result<Device> {
             if !cfg!(feature = "cuda") && kind == "cuda" || kind == "metal" && !cfg!(feature = "metal") =>
         {
             bail!(
-                "--device {name}: this tx was built without {kind}; build it with `cargo build --release --features {kind}`"
+                "--device {name}: this tx was built without {kind}: leave --device away to use the CPU, or build it with `cargo build --release --features {kind}`"
             )
         }
         "cuda" => Device::new_cuda(index),
