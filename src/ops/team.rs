@@ -118,7 +118,7 @@ impl Team {
     }
 }
 
-/// Runs `lead` on a thread of the current pool; the other threads stay awake for what [`for_each`] gives them meanwhile.
+/// Runs `lead` on a thread of the current pool; the other threads stay awake for what `for_each` gives them meanwhile.
 pub fn together<R: Send>(lead: impl FnOnce() -> R + Send) -> R {
     let helpers = rayon::current_num_threads() - 1;
     if helpers == 0 {

@@ -6,7 +6,7 @@ use super::super::lanes::{LANES, Lanes};
 use super::at_level;
 use super::dots::Block;
 
-/// [`dots`] of one row q with rows that lie anywhere, for each of `heads` blocks of `width` columns: scores[head, i] =
+/// [`super::dots`] of one row q with rows that lie anywhere, for each of `heads` blocks of `width` columns: scores[head, i] =
 /// q · rows_i. The rows of `scores` are `pitch` floats, as there.
 pub(in crate::ops) fn gathered_dots(
     (heads, width): (usize, usize),
@@ -59,7 +59,7 @@ unsafe fn gathered_dots_on<L: Lanes>(
 }
 
 /// out = Σ weights[head, i] · rows_i for each of `heads` blocks of `width` columns, which begin at `column` in the rows: each
-/// element one chain in rising order, as [`matmul`] has them. The rows of `weights` are `pitch` floats.
+/// element one chain in rising order, as [`super::matmul`] has them. The rows of `weights` are `pitch` floats.
 pub(in crate::ops) fn gathered_sums(
     (heads, width): (usize, usize),
     weights: &[f32],
