@@ -6,7 +6,7 @@ use super::super::lanes::{LANES, Lanes};
 use super::at_level;
 use super::dots::Block;
 
-/// [`super::dots`] of one row q with rows that lie anywhere, for each of `heads` blocks of `width` columns: scores[head, i] =
+/// [`super::dots()`] of one row q with rows that lie anywhere, for each of `heads` blocks of `width` columns: scores[head, i] =
 /// q · rows_i. The rows of `scores` are `pitch` floats, as there.
 pub(in crate::ops) fn gathered_dots(
     (heads, width): (usize, usize),

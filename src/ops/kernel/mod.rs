@@ -1,7 +1,7 @@
 //! The two small matrix products behind attention and [`super::packed`].
 //!
 //! [`matmul`] is A·B for a B whose rows lie in memory as they are: each element is one chain of fused
-//! multiply-adds in rising order of the inner index. [`dots`] is A·Bᵀ, rows against rows: each element has sixteen
+//! multiply-adds in rising order of the inner index. [`dots()`] is A·Bᵀ, rows against rows: each element has sixteen
 //! such chains, one for each lane, which are added in halves at the end. So an element depends on its row and its
 //! column alone, never on the size of the product, on its neighbours or on the instructions of the processor:
 //! bit for bit.
