@@ -11,7 +11,7 @@ use tx::config::{Config, Preset};
 use tx::model::{Transformer, linear::Kind, parameters};
 use tx::ops::{PackedLinear, Precision};
 use tx::rng::Rng;
-use tx::search::{self, TransformerScorer};
+use tx::search::{self, Rules, Sentence, TransformerScorer};
 
 fn main() {
     tx::memory::keep_freed();
@@ -43,19 +43,19 @@ fn speed(model: &Transformer, beam_size: usize, batch: usize, length: usize) -> 
     let special = model.config().special;
     let options = search::Options {
         beam_size,
-        banned: vec![special.eos],
+        rules: Rules { banned: vec![special.eos], ..Rules::default() },
         ..search::Options::new(special.bos, special.eos)
     };
     let mut rng = Rng::new(1, "growth");
     let piece = |_| 4 + rng.below(7_996) as u32;
     let pieces: Vec<u32> = (0..batch * length).map(piece).collect();
-    let src: Vec<Vec<u32>> = pieces.chunks(length).map(<[u32]>::to_vec).collect();
+    let sentences: Vec<Sentence> =
+        pieces.chunks(length).map(|src| Sentence::new(src.to_vec(), length)).collect();
     let start = Instant::now();
     let mut fastest = Duration::MAX;
     while fastest == Duration::MAX || start.elapsed() < Duration::from_secs(1) {
         let begun = Instant::now();
-        search::decode(&TransformerScorer::new(model), &src, &vec![length; batch], &options, None)
-            .expect("translations");
+        search::decode(&TransformerScorer::new(model), &sentences, &options, None).expect("translations");
         fastest = fastest.min(begun.elapsed());
     }
     (batch * length) as f64 / fastest.as_secs_f64()

@@ -5,7 +5,7 @@ use tx::candle_core::{Device, Tensor};
 use tx::model::Pass;
 use tx::model::linear::Kind;
 use tx::ops::{Precision, Scores};
-use tx::search::{self, Finish, LengthPenalty, Like, Scorer, TransformerScorer};
+use tx::search::{self, Finish, LengthPenalty, Rules, Scorer, Sentence, TransformerScorer};
 use tx::translate::forced::LeftOut;
 use tx::translate::{Options, Translation, Translator};
 
@@ -198,15 +198,12 @@ fn beam_1_is_greedy() {
         beam_size: 1,
         n_best: 1,
         length_penalty: LengthPenalty::None,
-        bos: 2,
-        eos: 3,
-        banned: vec![0, 1, 2],
-        min_length: 0,
-        like: Like::Tx,
+        rules: Rules { banned: vec![0, 1, 2], ..Rules::default() },
+        ..search::Options::new(2, 3)
     };
     for src in sentences(&golden_json("model.json")["src"]) {
-        let greedy = search::greedy(&scorer, std::slice::from_ref(&src), &[20], &options, None).unwrap();
-        let beam = search::beam_search(&scorer, &[src], &[20], &options, None).unwrap();
+        let greedy = search::greedy(&scorer, &[Sentence::new(src.clone(), 20)], &options, None).unwrap();
+        let beam = search::beam_search(&scorer, &[Sentence::new(src, 20)], &options, None).unwrap();
         assert_eq!(greedy[0].as_ref().unwrap(), beam[0].as_ref().unwrap());
     }
 }
@@ -254,4 +251,87 @@ fn a_line_that_is_too_long_is_split() {
     };
     assert!(parts >= pieces.div_ceil(limit));
     assert!(!found.hypotheses[0].text.is_empty());
+}
+
+/// Repetition penalty, n-grams that must not occur twice, least lengths and prefixes, greedy and with beams.
+#[test]
+fn rules_agree_with_transformers() {
+    let model = transformer(&tiny(), Kind::Packed(Precision::F32));
+    for case in golden_json("decoding.json").as_array().unwrap() {
+        let ids = |key: &str| serde_json::from_value::<Vec<u32>>(case[key].clone()).unwrap_or_default();
+        let number = |key: &str| case[key].as_u64().unwrap_or(0) as usize;
+        let options = search::Options {
+            beam_size: number("beam"),
+            length_penalty: LengthPenalty::Pow(case["alpha"].as_f64().unwrap_or(0.0)),
+            rules: Rules {
+                banned: vec![0, 1, 2],
+                no_repeat_ngram: number("no_repeat_ngram"),
+                repetition_penalty: case["repetition_penalty"].as_f64().unwrap_or(1.0) as f32,
+                ..Rules::default()
+            },
+            min_length: number("min_length"),
+            ..search::Options::new(2, 3)
+        };
+        let sentence = Sentence { prefix: ids("prefix"), ..Sentence::new(ids("src"), 20) };
+        let found = search::decode(&TransformerScorer::new(&model), &[sentence], &options, None).unwrap();
+        assert_eq!(found[0].as_ref().unwrap()[0].ids, ids("ids"), "{case}");
+    }
+}
+
+/// A draw depends on the seed and the line, not on the company; the most probable piece alone is greedy search.
+#[test]
+fn draws_do_not_depend_on_the_company() {
+    let translator = translator();
+    let texts = ["a cat", "the sea", "ja", "a cat"];
+    let lines = |numbers: std::ops::Range<usize>| -> Vec<(u64, String)> {
+        numbers.map(|i| (i as u64 + 1, texts[i].to_string())).collect()
+    };
+    let sampling = Some(search::Sampling::default());
+    let options = Options { sampling, n_best: Some(3), max_length: Some(12), seed: 5, ..Options::default() };
+    let together = translator.translate(lines(0..4), &options).unwrap();
+    let ids = |one: &Translation| one.hypotheses.iter().map(|one| one.ids.clone()).collect::<Vec<_>>();
+    for (i, one) in together.iter().enumerate() {
+        let alone =
+            translator.translate(lines(i..i + 1), &Options { batch_size: Some(1), ..options.clone() });
+        assert_eq!(ids(one), ids(&alone.unwrap()[0]));
+    }
+    // The same text on another line, or with another seed.
+    assert_ne!(ids(&together[0]), ids(&together[3]));
+    let other = translator.translate(lines(0..1), &Options { seed: 6, ..options.clone() }).unwrap();
+    assert_ne!(ids(&together[0]), ids(&other[0]));
+    let one = Some(search::Sampling { top_k: 1, ..search::Sampling::default() });
+    let drawn = translator
+        .translate(lines(0..4), &Options { sampling: one, n_best: None, ..options.clone() })
+        .unwrap();
+    let greedy = Options { beam_size: Some(1), max_length: Some(12), ..Options::default() };
+    let greedy = translator.translate(lines(0..4), &greedy).unwrap();
+    for (drawn, greedy) in drawn.iter().zip(&greedy) {
+        assert_eq!(drawn.hypotheses[0].ids, greedy.hypotheses[0].ids);
+    }
+}
+
+/// A prefix is where a translation begins; one that does not fit fails its own line.
+#[test]
+fn prefixes_belong_to_their_lines() {
+    let line = |number: u64, prefix: Option<&str>| tx::translate::Line {
+        number,
+        text: "a cat".into(),
+        prefix: prefix.map(str::to_string),
+    };
+    let options = Options { max_length: Some(8), ..Options::default() };
+    let long = "the sea ".repeat(6);
+    let lines = vec![line(1, None), line(2, Some("sea")), line(3, Some(&long)), line(4, Some(" "))];
+    let found = translator().translate(lines, &options).unwrap();
+    assert_eq!(found[0].hypotheses[0].ids, found[3].hypotheses[0].ids);
+    let prefix = translator().encode("sea").unwrap();
+    assert!(found[1].hypotheses[0].ids.starts_with(&prefix[..prefix.len() - 1]));
+    assert!(
+        found[2].hypotheses[0].text.is_empty() && format!("{:?}", found[2].notices).contains("does not fit")
+    );
+    let options = Options { suppress: vec!["sea".into()], ..options };
+    let translator = translator();
+    let search = translator.search_options(&options).unwrap();
+    assert_eq!(search.rules.suppressed, [&prefix[..prefix.len() - 1]]);
+    let blank = Options { suppress: vec![" ".into()], ..options };
+    assert!(translator.search_options(&blank).unwrap_err().to_string().contains("blank"));
 }

@@ -5,7 +5,8 @@
 
 use crate::error::{Error, Result};
 use crate::ops::{Norm, Scores};
-use crate::search::{Hypothesis, Like, Options, Outcome, Scorer, Trace};
+use crate::search::rules;
+use crate::search::{Hypothesis, Options, Outcome, Scorer, Sentence, Trace};
 
 /// The distributions after some rows, at least one: the logits of each, and its norm.
 #[derive(Clone, Copy)]
@@ -23,6 +24,9 @@ impl<'a> Rows<'a> {
 
 /// The search for one sentence. It starts with one row.
 pub(super) trait Search {
+    /// The tokens of a row, without BOS.
+    fn history(&self, row: usize) -> Vec<u32>;
+
     /// Takes the distributions of the sentence's rows and pushes the rows that go on as (continued row, token); pushing
     /// none ends the search.
     fn advance(&mut self, rows: Rows<'_>, next: &mut Vec<(usize, u32)>) -> Result<()>;
@@ -32,48 +36,47 @@ pub(super) trait Search {
 }
 
 /// Refuses settings that do not fit the batch or the scorer.
-pub(super) fn check<S: Scorer>(
-    scorer: &S,
-    src: &[Vec<u32>],
-    max_length: &[usize],
-    options: &Options,
-) -> Result<()> {
+pub(super) fn check<S: Scorer>(scorer: &S, sentences: &[Sentence], options: &Options) -> Result<()> {
     options.check(scorer.vocab_size())?;
-    if src.len() != max_length.len() {
-        let (sentences, limits) = (src.len(), max_length.len());
-        return Err(Error::Config(format!(
-            "{sentences} sentences came with {limits} step limits: expected one each"
-        )));
+    for (number, Sentence { max_length, prefix, .. }) in (1..).zip(sentences) {
+        let (min, forced, vocab_size) = (options.min_length, prefix.len(), scorer.vocab_size());
+        let message = if *max_length == 0 {
+            format!(
+                "step limit 0 for sentence {number} of the batch: expected at least 1, the step that gives the end mark"
+            )
+        } else if *max_length < min {
+            format!(
+                "a translation of at least {min} tokens does not fit the limit of {max_length}: lower the first, or raise \
+                 the second"
+            )
+        } else if *max_length <= forced && forced > 0 {
+            format!("a prefix of {forced} tokens does not fit the limit of {max_length}, end mark included")
+        } else if let Some(id) = prefix.iter().find(|&&id| id as usize >= vocab_size || id == options.eos) {
+            format!(
+                "token id {id} cannot be part of a prefix: expected one of {vocab_size} that is not the end mark"
+            )
+        } else {
+            continue;
+        };
+        return Err(Error::Config(message));
     }
-    if let Some(&limit) = max_length.iter().find(|&&limit| limit < options.min_length) {
-        let min = options.min_length;
-        return Err(Error::Config(format!(
-            "a translation of at least {min} tokens does not fit the limit of {limit}: lower the first, or raise the second"
-        )));
-    }
-    match max_length.iter().position(|&limit| limit == 0) {
-        Some(sentence) => Err(Error::Config(format!(
-            "step limit 0 for sentence {} of the batch: expected at least 1, the step that gives the end mark",
-            sentence + 1
-        ))),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Runs one search per sentence of `src` to its end.
 pub(super) fn run<S: Scorer, T: Search>(
     scorer: &S,
-    src: &[Vec<u32>],
+    sentences: &[Sentence],
     options: &Options,
     mut searches: Vec<T>,
     traces: Option<&mut Vec<Trace>>,
 ) -> Result<Vec<Outcome>> {
-    let mut failures: Vec<Option<Error>> = src.iter().map(|_| None).collect();
-    if !src.is_empty() {
-        run_steps(scorer, src, options, &mut searches, &mut failures)?;
+    let mut failures: Vec<Option<Error>> = sentences.iter().map(|_| None).collect();
+    if !sentences.is_empty() {
+        run_steps(scorer, sentences, options, &mut searches, &mut failures)?;
     }
     let mut recorded = Vec::new();
-    let mut outcomes = Vec::with_capacity(src.len());
+    let mut outcomes = Vec::with_capacity(sentences.len());
     for (search, failure) in searches.into_iter().zip(failures) {
         let (hypotheses, trace) = search.finish();
         recorded.extend(trace);
@@ -87,13 +90,14 @@ pub(super) fn run<S: Scorer, T: Search>(
 
 fn run_steps<S: Scorer, T: Search>(
     scorer: &S,
-    src: &[Vec<u32>],
+    sentences: &[Sentence],
     options: &Options,
     searches: &mut [T],
     failures: &mut [Option<Error>],
 ) -> Result<()> {
     let vocab_size = scorer.vocab_size();
-    let mut state = scorer.start(src)?;
+    let src: Vec<Vec<u32>> = sentences.iter().map(|sentence| sentence.src.clone()).collect();
+    let mut state = scorer.start(&src)?;
     let mut tokens = vec![options.bos; src.len()];
     // Sentence and number of rows of all that are still running, in the order of the rows.
     let mut running: Vec<(usize, usize)> = (0..src.len()).map(|sentence| (sentence, 1)).collect();
@@ -104,8 +108,13 @@ fn run_steps<S: Scorer, T: Search>(
         step(scorer, &mut state, &tokens, &mut scores)?;
         length += 1;
         let Scores { logits, norms } = &mut scores;
-        for (row, norm) in logits.chunks_exact_mut(vocab_size).zip(norms.iter_mut()) {
-            exclude(row, norm, options, length);
+        let mut each = logits.chunks_exact_mut(vocab_size).zip(norms.iter_mut());
+        for &(sentence, n) in &running {
+            for (row, (logits, norm)) in each.by_ref().take(n).enumerate() {
+                let look_back = options.rules.look_back();
+                let history = if look_back { searches[sentence].history(row) } else { Vec::new() };
+                rules::apply(logits, norm, options, &sentences[sentence], &history, length);
+            }
         }
         let n_rows = tokens.len();
         rows.clear();
@@ -149,27 +158,4 @@ fn step<S: Scorer>(scorer: &S, state: &mut S::State, tokens: &[u32], scores: &mu
     Err(Error::Numeric(format!(
         "the model gave {found} log-probabilities in {norms} rows, expected {rows} rows of {vocab_size}"
     )))
-}
-
-/// Makes impossible what the options rule out as token `length` of a hypothesis.
-fn exclude(row: &mut [f32], norm: &mut Norm, options: &Options, length: usize) {
-    let eos = options.eos as usize;
-    match options.like {
-        Like::Tx if length < options.min_length => row[eos] = f32::NEG_INFINITY,
-        Like::Ct2 if length <= options.min_length.max(1) => exclude_eos(row, norm, eos),
-        _ => {}
-    }
-    for &id in &options.banned {
-        row[id as usize] = f32::NEG_INFINITY;
-    }
-}
-
-/// The distribution that the softmax gives if the logit of EOS is -inf: log p - log(1 - p(EOS)).
-fn exclude_eos(row: &mut [f32], norm: &mut Norm, eos: usize) {
-    let p = f64::from(norm.log_prob(row[eos])).exp();
-    // If there is nothing but EOS, nothing is shared out; NaN is left for the search to report.
-    if p < 1.0 {
-        norm.log_sum = (f64::from(norm.log_sum) + (-p).ln_1p()) as f32;
-    }
-    row[eos] = if p.is_nan() { f32::NAN } else { f32::NEG_INFINITY };
 }

@@ -12,20 +12,19 @@ use crate::error::Result;
 use crate::search::batch::{self, Rows, Search};
 use crate::search::top_k::{Extension, TopK};
 use crate::search::trace::{self, Candidate, Fate, Ranked, Stop};
-use crate::search::{Finish, Hypothesis, Like, Options, Outcome, Scorer, Trace};
+use crate::search::{Finish, Hypothesis, Like, Options, Outcome, Scorer, Sentence, Trace};
 
 /// Beam search. Arguments and result are those of [`decode`](crate::search::decode), which see for width 1.
 pub fn beam_search<S: Scorer>(
     scorer: &S,
-    src: &[Vec<u32>],
-    max_length: &[usize],
+    sentences: &[Sentence],
     options: &Options,
     traces: Option<&mut Vec<Trace>>,
 ) -> Result<Vec<Outcome>> {
-    batch::check(scorer, src, max_length, options)?;
+    batch::check(scorer, sentences, options)?;
     let traced = traces.is_some();
-    let searches = max_length.iter().map(|&limit| Beam::new(options, limit, traced)).collect();
-    batch::run(scorer, src, options, searches, traces)
+    let searches = sentences.iter().map(|one| Beam::new(options, one.max_length, traced)).collect();
+    batch::run(scorer, sentences, options, searches, traces)
 }
 
 /// A hypothesis is a node of the tree of prefixes: its last token, and the node of all before.
@@ -141,7 +140,7 @@ impl<'a> Beam<'a> {
 
     /// Adds a finished hypothesis in its place among the n best; of equal scores the earlier one stays ahead.
     fn add_finished(&mut self, node: u32, log_prob: f64, length: usize, finish: Finish) {
-        let score = self.options.length_penalty.score(log_prob, length);
+        let score = self.options.score(log_prob, length);
         let place = self.finished.partition_point(|other| other.score.total_cmp(&score).is_ge());
         self.finished.insert(place, Finished { node, log_prob, score, finish });
         self.finished.truncate(self.options.n_best);
@@ -154,9 +153,8 @@ impl<'a> Beam<'a> {
             return (None, None);
         }
         // All live hypotheses have one length, so the most probable has the best bound.
-        let penalty = self.options.length_penalty;
-        let bound =
-            self.live.first().map(|live| penalty.bound(live.log_prob, self.step + 1, self.max_length));
+        let lengths = self.step + 1..=self.max_length;
+        let bound = self.live.first().map(|live| self.options.bound(live.log_prob, lengths));
         (bound, self.finished.get(self.options.n_best - 1).map(|worst| worst.score))
     }
 
@@ -179,16 +177,20 @@ impl<'a> Beam<'a> {
         }
     }
 
+    /// The nodes of a hypothesis, the last one first.
+    fn path(&self, mut node: u32) -> impl Iterator<Item = &Node> {
+        std::iter::from_fn(move || {
+            let own = (node != ROOT).then(|| &self.nodes[node as usize]);
+            node = own.map_or(ROOT, |own| own.parent);
+            own
+        })
+    }
+
     /// The hypothesis that ends in a node.
     fn hypothesis(&self, finished: &Finished) -> Hypothesis {
-        let Finished { log_prob, score, finish, .. } = *finished;
-        let (mut ids, mut token_log_probs, mut node) = (Vec::new(), Vec::new(), finished.node);
-        while node != ROOT {
-            let Node { parent, token, token_log_prob } = self.nodes[node as usize];
-            ids.push(token);
-            token_log_probs.push(token_log_prob);
-            node = parent;
-        }
+        let Finished { log_prob, score, finish, node } = *finished;
+        let path = self.path(node).map(|node| (node.token, node.token_log_prob));
+        let (mut ids, mut token_log_probs): (Vec<u32>, Vec<f32>) = path.unzip();
         ids.reverse();
         token_log_probs.reverse();
         Hypothesis { ids, token_log_probs, log_prob, score, finish }
@@ -222,7 +224,7 @@ impl<'a> Beam<'a> {
             token,
             token_log_prob,
             log_prob,
-            score: self.options.length_penalty.score(log_prob, self.step),
+            score: self.options.score(log_prob, self.step),
             fate,
         });
     }
@@ -238,6 +240,13 @@ impl<'a> Beam<'a> {
 }
 
 impl Search for Beam<'_> {
+    fn history(&self, row: usize) -> Vec<u32> {
+        let tokens = self.path(self.live[row].node).map(|node| node.token);
+        let mut tokens: Vec<u32> = tokens.collect();
+        tokens.reverse();
+        tokens
+    }
+
     fn advance(&mut self, rows: Rows<'_>, next: &mut Vec<(usize, u32)>) -> Result<()> {
         self.step += 1;
         let candidates = self.candidates(rows)?;

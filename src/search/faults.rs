@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use crate::search::toy::{
-    A, B, BOS, C, EOS, Toy, VOCAB_SIZE, assert_close, distribution, ids, options, random, search, table,
-    traced,
+    A, B, BOS, C, EOS, Toy, VOCAB_SIZE, assert_close, banned, distribution, ids, options, random, search,
+    sentences, table, traced,
 };
 use crate::search::trace::Stop;
 use crate::search::{Finish, Hypothesis, LengthPenalty, Like, Options, check_sizes, decode, max_length};
@@ -17,8 +17,10 @@ fn a_model_that_never_ends_is_cut_at_the_limit() {
             distribution(&[(A, 0.9), (B, 0.1)])
         });
         let limit = max_length(3, None, 0, 7);
-        let list =
-            decode(&toy, &[vec![]], &[limit], &options(beam_size, 1), None).unwrap().remove(0).unwrap();
+        let list = decode(&toy, &sentences(&[vec![]], &[limit]), &options(beam_size, 1), None)
+            .unwrap()
+            .remove(0)
+            .unwrap();
         assert_eq!((&list[0].ids[..], list[0].finish), (&[A; 7][..], Finish::Cut));
         assert_eq!(toy.steps.get(), 7);
     }
@@ -37,8 +39,9 @@ fn step_limit_is_the_smaller_of_what_was_asked_and_what_the_model_has() {
 #[test]
 fn nothing_is_left_over_from_the_sentence_before() {
     let toy = random(5, VOCAB_SIZE, 1 << 40);
-    let run =
-        |src: &[u32]| decode(&toy, &[src.to_vec()], &[8], &options(4, 4), None).unwrap().remove(0).unwrap();
+    let run = |src: &[u32]| {
+        decode(&toy, &sentences(&[src.to_vec()], &[8]), &options(4, 4), None).unwrap().remove(0).unwrap()
+    };
     let alone = run(&[2, 3]);
     assert_ne!(run(&[1]), alone);
     assert_eq!(run(&[2, 3]), alone);
@@ -74,7 +77,7 @@ fn beam_and_n_best_out_of_range_are_refused() {
             panic!("{beam_size} {n_best}")
         };
         assert!(message.contains(part), "{message}");
-        let result = decode(&table(&[]), &[vec![]], &[9], &options(beam_size, n_best), None);
+        let result = decode(&table(&[]), &sentences(&[vec![]], &[9]), &options(beam_size, n_best), None);
         assert_eq!(result.unwrap_err().to_string(), message);
     }
     assert!(check_sizes(1, 1).is_ok() && check_sizes(1000, 1000).is_ok());
@@ -85,25 +88,24 @@ fn settings_that_do_not_fit_the_model_are_refused() {
     let refuse = |change: fn(&mut Options), limits: &[usize]| {
         let mut options = options(2, 1);
         change(&mut options);
-        let result = decode(&table(&[]), &[vec![]], limits, &options, None);
+        let result = decode(&table(&[]), &sentences(&[vec![]], limits), &options, None);
         let Err(Error::Config(message)) = result else { panic!("{options:?} was accepted") };
         message
     };
     assert!(refuse(|o| o.eos = 5, &[9]).contains("eos id 5"));
     assert!(refuse(|o| o.bos = 99, &[9]).contains("vocabulary of 5"));
-    assert!(refuse(|o| o.banned.push(7), &[9]).contains("banned id 7"));
+    assert!(refuse(|o| o.rules.banned.push(7), &[9]).contains("banned id 7"));
     assert!(refuse(|o| o.length_penalty = LengthPenalty::Pow(f64::NAN), &[9]).contains("between"));
     assert!(
         refuse(|o| (o.like, o.length_penalty) = (Like::Ct2, LengthPenalty::Gnmt(0.6)), &[9]).contains("pow")
     );
-    assert!(refuse(|_| (), &[]).contains("1 sentences came with 0"));
     assert!(refuse(|_| (), &[0]).contains("step limit 0 for sentence 1"));
 }
 
 #[test]
 fn an_empty_batch_never_reaches_the_model() {
     let toy = table(&[]);
-    assert!(decode(&toy, &[], &[], &options(2, 1), None).unwrap().is_empty());
+    assert!(decode(&toy, &[], &options(2, 1), None).unwrap().is_empty());
     assert_eq!(toy.steps.get(), 0);
 }
 
@@ -112,8 +114,8 @@ fn an_empty_batch_never_reaches_the_model() {
 fn banned_tokens_are_never_chosen_and_the_others_keep_their_scores() {
     let toy = table(&[(&[], &[(C, 0.7), (A, 0.2), (B, 0.1)]), (&[A], &[(C, 0.9), (EOS, 0.1)])]);
     for beam_size in [1, 2] {
-        let options = Options { banned: vec![BOS, C], ..options(beam_size, 1) };
-        let list = decode(&toy, &[vec![]], &[9], &options, None).unwrap().remove(0).unwrap();
+        let options = Options { rules: banned(vec![BOS, C]), ..options(beam_size, 1) };
+        let list = decode(&toy, &sentences(&[vec![]], &[9]), &options, None).unwrap().remove(0).unwrap();
         let best: &[u32] = if beam_size == 1 { &[A, EOS] } else { &[B, EOS] };
         assert_eq!(list[0].ids, best);
         assert_close(list[0].log_prob, if beam_size == 1 { 0.02f64.ln() } else { 0.1f64.ln() });
@@ -124,7 +126,7 @@ fn banned_tokens_are_never_chosen_and_the_others_keep_their_scores() {
 #[test]
 fn banned_end_mark_gives_a_fixed_length() {
     let toy = random(1, VOCAB_SIZE, 1 << 40);
-    let options = Options { banned: vec![BOS, EOS], ..options(3, 3) };
+    let options = Options { rules: banned(vec![BOS, EOS]), ..options(3, 3) };
     let list = search(&toy, 6, &options);
     assert!(list.iter().all(|one| one.ids.len() == 6 && one.finish == Finish::Cut));
     assert_eq!(list.len(), 3);
@@ -142,11 +144,11 @@ fn nan_fails_its_own_sentence_only() {
             log_probs[EOS as usize] -= 9.0;
             log_probs
         });
-        let (options, src) = (options(beam_size, 1), [vec![0], vec![1], vec![2]]);
+        let (options, src) = (options(beam_size, 1), sentences(&[vec![0], vec![1], vec![2]], &[5; 3]));
         let mut traces = Vec::new();
-        let outcomes = decode(&toy, &src, &[5; 3], &options, Some(&mut traces)).unwrap();
+        let outcomes = decode(&toy, &src, &options, Some(&mut traces)).unwrap();
         for i in [0, 2] {
-            let alone = decode(&toy, &src[i..=i], &[5], &options, None).unwrap().remove(0).unwrap();
+            let alone = decode(&toy, &src[i..=i], &options, None).unwrap().remove(0).unwrap();
             assert_eq!(outcomes[i].as_ref().unwrap(), &alone);
         }
         let Err(Error::Numeric(message)) = &outcomes[1] else { panic!("NaN went unseen") };
@@ -190,7 +192,7 @@ fn when_no_token_is_possible_the_live_ones_are_returned() {
 #[test]
 fn an_answer_of_the_wrong_size_is_refused() {
     let toy = Toy::new(VOCAB_SIZE, |_, _| vec![-1.0; VOCAB_SIZE - 1]);
-    let error = decode(&toy, &[vec![], vec![]], &[9, 9], &options(2, 1), None).unwrap_err();
+    let error = decode(&toy, &sentences(&[vec![], vec![]], &[9, 9]), &options(2, 1), None).unwrap_err();
     assert!(error.to_string().contains("8 log-probabilities in 2 rows, expected 2 rows of 5"), "{error}");
 }
 
@@ -204,7 +206,7 @@ fn finished_sentences_leave_the_batch() {
         let ended = prefix.len() == src[0] as usize;
         distribution(if ended { &[(EOS, 1.0)] } else { &[(A, 0.6), (B, 0.4)] })
     });
-    let outcomes = decode(&toy, &[vec![1], vec![4]], &[9, 9], &options(2, 1), None).unwrap();
+    let outcomes = decode(&toy, &sentences(&[vec![1], vec![4]], &[9, 9]), &options(2, 1), None).unwrap();
     let lengths: Vec<usize> = outcomes.iter().map(|list| list.as_ref().unwrap()[0].ids.len()).collect();
     assert_eq!(lengths, [2, 5]);
     let rows_at = |step: usize| rows.borrow().iter().filter(|&&length| length == step).count();

@@ -4,21 +4,20 @@ use crate::error::Result;
 use crate::search::batch::{self, Rows, Search};
 use crate::search::top_k::{Extension, TopK};
 use crate::search::trace::{self, Candidate, Fate, Live, Stop};
-use crate::search::{Finish, Hypothesis, Options, Outcome, Scorer, Trace};
+use crate::search::{Finish, Hypothesis, Options, Outcome, Scorer, Sentence, Trace};
 
 /// Takes the most probable token (ties: the lower id) at every step: one hypothesis per sentence, whatever
 /// `beam_size` and `n_best` are. Arguments and result are those of [`decode`](crate::search::decode).
 pub fn greedy<S: Scorer>(
     scorer: &S,
-    src: &[Vec<u32>],
-    max_length: &[usize],
+    sentences: &[Sentence],
     options: &Options,
     traces: Option<&mut Vec<Trace>>,
 ) -> Result<Vec<Outcome>> {
-    batch::check(scorer, src, max_length, options)?;
+    batch::check(scorer, sentences, options)?;
     let traced = traces.is_some();
-    let searches = max_length.iter().map(|&limit| Greedy::new(options, limit, traced)).collect();
-    batch::run(scorer, src, options, searches, traces)
+    let searches = sentences.iter().map(|one| Greedy::new(options, one.max_length, traced)).collect();
+    batch::run(scorer, sentences, options, searches, traces)
 }
 
 struct Greedy<'a> {
@@ -58,7 +57,7 @@ impl<'a> Greedy<'a> {
             token: extension.token,
             token_log_prob: extension.token_log_prob,
             log_prob: extension.log_prob,
-            score: options.length_penalty.score(extension.log_prob, step),
+            score: options.score(extension.log_prob, step),
             fate: if rank == 0 { fate } else { Fate::Pruned },
         });
         trace.steps.push(trace::Step {
@@ -73,6 +72,10 @@ impl<'a> Greedy<'a> {
 }
 
 impl Search for Greedy<'_> {
+    fn history(&self, _row: usize) -> Vec<u32> {
+        self.ids.clone()
+    }
+
     fn advance(&mut self, rows: Rows<'_>, next: &mut Vec<(usize, u32)>) -> Result<()> {
         let step = self.ids.len() + 1;
         for (logits, norm) in rows.iter() {
@@ -102,7 +105,7 @@ impl Search for Greedy<'_> {
 
     fn finish(mut self) -> (Vec<Hypothesis>, Option<Trace>) {
         let finish = self.finish_kind();
-        let score = self.options.length_penalty.score(self.log_prob, self.ids.len());
+        let score = self.options.score(self.log_prob, self.ids.len());
         let (id, log_prob) = (self.ids.len() as u32, self.log_prob);
         let hypothesis =
             Hypothesis { ids: self.ids, token_log_probs: self.token_log_probs, log_prob, score, finish };

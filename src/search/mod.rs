@@ -4,7 +4,8 @@
 //! tested on toy scorers whose best answers can be worked out by hand.
 //!
 //! - [`LengthPenalty`]: what makes hypotheses of different lengths comparable;
-//! - [`greedy()`] and [`beam_search`], for one sentence each, and the batch that runs many of them together;
+//! - [`greedy()`], [`beam_search`] and [`sample()`], for one sentence each, and the batch that runs many of them together;
+//! - [`Rules`]: what may not be said, whatever the model says;
 //! - [`trace`]: a record of everything a search looked at.
 //!
 //! `log_prob` is a sum of natural logarithms, added up in f64. `score` is `log_prob` under the length penalty.
@@ -18,6 +19,8 @@ mod greedy;
 mod length_penalty;
 #[cfg(test)]
 mod properties;
+mod rules;
+mod sample;
 #[cfg(test)]
 mod tests;
 mod top_k;
@@ -34,6 +37,8 @@ use crate::ops::Scores;
 pub use beam::beam_search;
 pub use greedy::greedy;
 pub use length_penalty::{LengthPenalty, gnmt_divisor, pow_divisor};
+pub use rules::Rules;
+pub use sample::{Sampling, sample};
 pub use trace::Trace;
 pub use transformer::TransformerScorer;
 
@@ -81,22 +86,45 @@ pub enum Like {
 pub struct Options {
     /// Live hypotheses per sentence, 1 to [`MAX_BEAM_SIZE`]. More than the vocabulary can fill is no error.
     pub beam_size: usize,
-    /// Hypotheses returned per sentence, at most `beam_size`. There may be fewer if the model allows no more.
+    /// Hypotheses returned per sentence, in a search at most `beam_size`. There may be fewer if the model allows no more.
     pub n_best: usize,
     /// Makes `score` out of `log_prob`.
     pub length_penalty: LengthPenalty,
+    /// What every token costs before the length penalty (Marian's: below 0 it is a gain).
+    pub word_penalty: f64,
     /// The token every hypothesis starts from; not part of it.
     pub bos: u32,
     /// The token that ends a hypothesis; part of it.
     pub eos: u32,
-    /// Tokens that are never chosen: their log-probabilities become -inf, the others stay as they are. With
-    /// `eos` among them every hypothesis runs to its limit.
-    pub banned: Vec<u32>,
+    /// What may not be said.
+    pub rules: Rules,
     /// EOS cannot be chosen before this many steps, its own included (as `max_length` counts). With [`Like::Ct2`] there are
     /// as many tokens before EOS, as CTranslate2 counts.
     pub min_length: usize,
     /// Whose rules end a search.
     pub like: Like,
+    /// Draws instead of searching.
+    pub sampling: Option<Sampling>,
+}
+
+/// One sentence to translate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sentence {
+    /// Ids of the source with EOS.
+    pub src: Vec<u32>,
+    /// Decoding steps at most (see [`max_length()`]).
+    pub max_length: usize,
+    /// What every hypothesis begins with.
+    pub prefix: Vec<u32>,
+    /// What [`sample()`] draws by.
+    pub seed: u64,
+}
+
+impl Sentence {
+    /// A sentence without prefix.
+    pub fn new(src: Vec<u32>, max_length: usize) -> Self {
+        Sentence { src, max_length, prefix: Vec::new(), seed: 0 }
+    }
 }
 
 impl Options {
@@ -107,17 +135,41 @@ impl Options {
             beam_size: 4,
             n_best: 1,
             length_penalty,
+            word_penalty: 0.0,
             bos,
             eos,
-            banned: Vec::new(),
+            rules: Rules::default(),
             min_length: 0,
             like: Like::Tx,
+            sampling: None,
         }
     }
 
-    fn check(&self, vocab_size: usize) -> Result<()> {
-        check_sizes(self.beam_size, self.n_best)?;
+    /// (log_prob - word_penalty · len) under the length penalty.
+    pub fn score(&self, log_prob: f64, len: usize) -> f64 {
+        self.length_penalty.score(log_prob - self.word_penalty * len as f64, len)
+    }
+
+    /// The best score that a hypothesis of this `log_prob` can still reach at one of `lengths`: its log_prob can only fall.
+    fn bound(&self, log_prob: f64, mut lengths: std::ops::RangeInclusive<usize>) -> f64 {
+        if self.word_penalty == 0.0 {
+            return self.length_penalty.bound(log_prob, *lengths.start(), *lengths.end());
+        }
+        let first = self.score(log_prob, lengths.next().unwrap_or(1));
+        lengths.map(|len| self.score(log_prob, len)).fold(first, f64::max)
+    }
+
+    /// Refuses settings that are none, or do not fit the vocabulary.
+    pub fn check(&self, vocab_size: usize) -> Result<()> {
+        match self.sampling {
+            Some(sampling) => sampling.check()?,
+            None => check_sizes(self.beam_size, self.n_best)?,
+        }
         self.length_penalty.check()?;
+        self.rules.check(vocab_size)?;
+        if !self.word_penalty.is_finite() {
+            return Err(Error::Config(format!("word penalty {}: expected a number", self.word_penalty)));
+        }
         if self.like == Like::Ct2 && matches!(self.length_penalty, LengthPenalty::Gnmt(_)) {
             let penalty = self.length_penalty;
             return Err(Error::Config(format!(
@@ -125,8 +177,7 @@ impl Options {
             )));
         }
         let named = [("bos", self.bos), ("eos", self.eos)];
-        let banned = self.banned.iter().map(|&id| ("banned", id));
-        match named.into_iter().chain(banned).find(|&(_, id)| id as usize >= vocab_size) {
+        match named.into_iter().find(|&(_, id)| id as usize >= vocab_size) {
             Some((name, id)) => Err(Error::Config(format!(
                 "{name} id {id} lies outside the model's vocabulary of {vocab_size}: do tokenizer and model belong \
                  together?"
@@ -187,10 +238,9 @@ pub struct Hypothesis {
 /// The n best hypotheses of one sentence, best first and at least one; or why it could not be translated.
 pub type Outcome = Result<Vec<Hypothesis>>;
 
-/// Decodes a batch: [`greedy()`] if `beam_size` is 1, else [`beam_search`].
+/// Decodes a batch: [`sample()`] if that is asked for, [`greedy()`] if `beam_size` is 1, else [`beam_search`].
 ///
-/// `max_length` has one entry per sentence (see [`max_length()`]). `traces`, if given, is filled with one
-/// record per sentence; recording changes no result. The outer error is about settings or the model as a
+/// `traces`, if given, is filled with one record per sentence, but when sampling; recording changes no result. The outer error is about settings or the model as a
 /// whole; a sentence whose log-probabilities are not numbers has an error of its own, the others go on. What a
 /// sentence gets does not depend on its company, as long as the scorer's rows do not.
 ///
@@ -199,13 +249,13 @@ pub type Outcome = Result<Vec<Hypothesis>>;
 /// penalty it would not: the rest can only lose log-probability, and the two are equal.
 pub fn decode<S: Scorer>(
     scorer: &S,
-    src: &[Vec<u32>],
-    max_length: &[usize],
+    sentences: &[Sentence],
     options: &Options,
     traces: Option<&mut Vec<Trace>>,
 ) -> Result<Vec<Outcome>> {
-    match options.beam_size {
-        1 => greedy(scorer, src, max_length, options, traces),
-        _ => beam_search(scorer, src, max_length, options, traces),
+    match (options.sampling, options.beam_size) {
+        (Some(_), _) => sample(scorer, sentences, options),
+        (None, 1) => greedy(scorer, sentences, options, traces),
+        (None, _) => beam_search(scorer, sentences, options, traces),
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::search::toy::{BOS, EOS, Toy, VOCAB_SIZE, options, random};
+use crate::search::toy::{BOS, EOS, Toy, VOCAB_SIZE, banned, options, random, sentences};
 use crate::search::trace::{Fate, Stop};
 use crate::search::{Finish, Hypothesis, LengthPenalty, Like, Options, Trace, beam_search, decode, greedy};
 
@@ -42,7 +42,9 @@ where
             one.ids.push(token);
             one.token_log_probs.push(token_log_prob);
             one.log_prob += f64::from(token_log_prob);
-            one.score = one.log_prob / options.length_penalty.divisor(one.ids.len());
+            let len = one.ids.len();
+            one.score =
+                (one.log_prob - options.word_penalty * len as f64) / options.length_penalty.divisor(len);
             one.finish = if token == EOS { Finish::Eos } else { Finish::Cut };
             let ended = token == EOS || one.ids.len() == limit;
             if ended { &mut found } else { &mut prefixes }.push(one);
@@ -58,7 +60,7 @@ fn decoded<F>(toy: &Toy<F>, src: &[Vec<u32>], limits: &[usize], options: &Option
 where
     F: Fn(&[u32], &[u32]) -> Vec<f32>,
 {
-    decode(toy, src, limits, options, None).unwrap().into_iter().map(Result::unwrap).collect()
+    decode(toy, &sentences(src, limits), options, None).unwrap().into_iter().map(Result::unwrap).collect()
 }
 
 /// A batch: sources, limits, and a search.
@@ -84,9 +86,10 @@ proptest! {
     #[test]
     fn wide_beam_is_exhaustive_search(
         seed: u64, levels in levels(), length_penalty in penalty(), limit in 1..=LIMIT, n_best in 1..20usize,
+        word_penalty in prop_oneof![Just(0.0), -1.0..1.0f64],
     ) {
         let toy = random(seed, VOCAB_SIZE, levels);
-        let options = Options { length_penalty, ..options(WIDE, n_best) };
+        let options = Options { length_penalty, word_penalty, ..options(WIDE, n_best) };
         let found = decoded(&toy, &[vec![]], &[limit], &options).remove(0);
         let expected = exhaustive(&toy, &options, limit);
         let scores = |list: &[Hypothesis]| list.iter().map(|one| one.score).collect::<Vec<_>>();
@@ -100,10 +103,10 @@ proptest! {
     #[test]
     fn beam_of_one_without_penalty_is_greedy(seed: u64, levels in levels(), eos in 0..6u32, limit in 1..30usize) {
         let toy = random(seed, 6, levels);
-        let options = Options { eos, banned: vec![(eos + 1) % 6], ..options(1, 1) };
-        let (src, limits) = ([vec![7, 8]], [limit]);
-        let narrow = beam_search(&toy, &src, &limits, &options, None).unwrap().remove(0).unwrap();
-        let greedy = greedy(&toy, &src, &limits, &options, None).unwrap().remove(0).unwrap();
+        let options = Options { eos, rules: banned(vec![(eos + 1) % 6]), ..options(1, 1) };
+        let sentence = sentences(&[vec![7, 8]], &[limit]);
+        let narrow = beam_search(&toy, &sentence, &options, None).unwrap().remove(0).unwrap();
+        let greedy = greedy(&toy, &sentence, &options, None).unwrap().remove(0).unwrap();
         prop_assert_eq!(narrow, greedy);
     }
 
@@ -154,7 +157,7 @@ proptest! {
     fn a_trace_explains_the_result(seed: u64, levels in levels(), (src, limits, options) in batch()) {
         let toy = random(seed, VOCAB_SIZE, levels);
         let mut traces = Vec::new();
-        let outcomes = decode(&toy, &src, &limits, &options, Some(&mut traces)).unwrap();
+        let outcomes = decode(&toy, &sentences(&src, &limits), &options, Some(&mut traces)).unwrap();
         let recorded: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
         prop_assert_eq!(&recorded, &decoded(&toy, &src, &limits, &options));
         prop_assert_eq!(traces.len(), src.len());

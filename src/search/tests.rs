@@ -6,7 +6,7 @@ use crate::search::toy::{
     A, B, C, EOS, Toy, VOCAB_SIZE, assert_close, distribution, ids, options, search, table, traced,
 };
 use crate::search::trace::{Fate, Stop};
-use crate::search::{Finish, LengthPenalty, Like, Options, greedy};
+use crate::search::{Finish, LengthPenalty, Like, Options, Sentence, greedy};
 
 /// The likelier first word leads to the less likely sentence: a a is 0.6 · 0.5, b is 0.4.
 fn garden_path() -> Toy<impl Fn(&[u32], &[u32]) -> Vec<f32>> {
@@ -15,7 +15,7 @@ fn garden_path() -> Toy<impl Fn(&[u32], &[u32]) -> Vec<f32>> {
 
 #[test]
 fn greedy_takes_the_best_token_and_beam_search_the_better_sentence() {
-    let outcomes = greedy(&garden_path(), &[vec![]], &[9], &options(1, 1), None).unwrap();
+    let outcomes = greedy(&garden_path(), &[Sentence::new(vec![], 9)], &options(1, 1), None).unwrap();
     let list = outcomes[0].as_ref().unwrap();
     assert_eq!(ids(list), [[A, A, EOS]]);
     assert_close(list[0].log_prob, 0.3f64.ln());

@@ -69,6 +69,16 @@ struct Row {
     norm: Norm,
 }
 
+/// Refuses a row that is no distribution.
+pub(super) fn check(logits: &[f32], norm: Norm) -> Result<(), NotALogProb> {
+    if norm.is_finite() {
+        return Ok(());
+    }
+    let broken = |&(_, &x): &(usize, &f32)| x.is_nan() || x == f32::INFINITY;
+    let (token, value) = logits.iter().enumerate().find(broken).unwrap_or((0, &f32::NAN));
+    Err(NotALogProb { token: token as u32, value: *value })
+}
+
 /// Collects the `k` best extensions of the rows it is shown.
 #[derive(Debug)]
 pub(super) struct TopK {
@@ -86,11 +96,7 @@ impl TopK {
     ///
     /// Rows must come in rising order: that makes an equal entry that comes later the worse one.
     pub fn scan(&mut self, row: u32, log_prob: f64, logits: &[f32], norm: Norm) -> Result<(), NotALogProb> {
-        if !norm.is_finite() {
-            let broken = |&(_, &x): &(usize, &f32)| x.is_nan() || x == f32::INFINITY;
-            let (token, value) = logits.iter().enumerate().find(broken).unwrap_or((0, &f32::NAN));
-            return Err(NotALogProb { token: token as u32, value: *value });
-        }
+        check(logits, norm)?;
         let row = Row { row, log_prob, norm };
         let mut bar = self.bar(row);
         let (blocks, rest) = logits.as_chunks::<BLOCK>();

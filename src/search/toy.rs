@@ -7,7 +7,9 @@ use std::cell::Cell;
 use crate::error::Result;
 use crate::ops::{Norm, Scores};
 use crate::rng::hash;
-use crate::search::{Hypothesis, LengthPenalty, Options, Scorer, Trace, beam_search, decode};
+use crate::search::{
+    Hypothesis, LengthPenalty, Options, Rules, Scorer, Sentence, Trace, beam_search, decode,
+};
 
 /// Ids of the toys: one end mark, three words, and a start mark.
 pub const EOS: u32 = 0;
@@ -17,10 +19,15 @@ pub const C: u32 = 3;
 pub const BOS: u32 = 4;
 pub const VOCAB_SIZE: usize = 5;
 
+/// Rules that ban these.
+pub fn banned(banned: Vec<u32>) -> Rules {
+    Rules { banned, ..Rules::default() }
+}
+
 /// Options for a toy: no penalty, BOS banned.
 pub fn options(beam_size: usize, n_best: usize) -> Options {
     let length_penalty = LengthPenalty::None;
-    Options { beam_size, n_best, length_penalty, banned: vec![BOS], ..Options::new(BOS, EOS) }
+    Options { beam_size, n_best, length_penalty, rules: banned(vec![BOS]), ..Options::new(BOS, EOS) }
 }
 
 /// `next(src, prefix)` gives the log-probabilities after a prefix (without BOS).
@@ -122,12 +129,17 @@ pub fn random(seed: u64, vocab_size: usize, levels: u64) -> Toy<impl Fn(&[u32], 
     })
 }
 
+/// Sentences of these sources and limits.
+pub fn sentences(src: &[Vec<u32>], limits: &[usize]) -> Vec<Sentence> {
+    src.iter().zip(limits).map(|(src, &limit)| Sentence::new(src.clone(), limit)).collect()
+}
+
 /// The n best of one sentence by beam search.
 pub fn search<F>(toy: &Toy<F>, limit: usize, options: &Options) -> Vec<Hypothesis>
 where
     F: Fn(&[u32], &[u32]) -> Vec<f32>,
 {
-    beam_search(toy, &[vec![]], &[limit], options, None).unwrap().remove(0).unwrap()
+    beam_search(toy, &[Sentence::new(vec![], limit)], options, None).unwrap().remove(0).unwrap()
 }
 
 /// The record of decoding one sentence.
@@ -136,7 +148,7 @@ where
     F: Fn(&[u32], &[u32]) -> Vec<f32>,
 {
     let mut traces = Vec::new();
-    decode(toy, &[vec![]], &[limit], options, Some(&mut traces)).unwrap();
+    decode(toy, &[Sentence::new(vec![], limit)], options, Some(&mut traces)).unwrap();
     traces.remove(0)
 }
 

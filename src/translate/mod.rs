@@ -8,7 +8,11 @@ use crate::checkpoint::{Checkpoint, Generation, TxInfo};
 use crate::error::{Error, Result};
 use crate::model::{Transformer, linear};
 use crate::ops::{self, Precision};
-use crate::search::{self, Finish, Hypothesis, LengthPenalty, Like, Outcome, Trace, TransformerScorer};
+use crate::rng;
+use crate::search::{
+    self, Finish, Hypothesis, LengthPenalty, Like, Outcome, Rules, Sampling, Sentence, Trace,
+    TransformerScorer,
+};
 use crate::text::{self, Tokenizer};
 use crate::workers::Workers;
 use candle_core::Device;
@@ -42,6 +46,18 @@ pub struct Options {
     pub max_length: Option<usize>,
     /// Decoding steps at least, as [`search::Options::min_length`] counts.
     pub min_length: usize,
+    /// What every target token costs before the length penalty, as [`search::Options::word_penalty`].
+    pub word_penalty: f64,
+    /// Texts whose pieces never follow each other in a translation.
+    pub suppress: Vec<String>,
+    /// No sequence of this many pieces occurs twice in a translation; 0 turns it off.
+    pub no_repeat_ngram: usize,
+    /// As [`Rules::repetition_penalty`]; unset: 1, which turns it off.
+    pub repetition_penalty: Option<f32>,
+    /// Draws translations instead of searching for them, by `seed` and the number of the line.
+    pub sampling: Option<Sampling>,
+    /// Of `sampling`.
+    pub seed: u64,
     /// Sentences translated together.
     pub batch_size: Option<usize>,
 }
@@ -49,6 +65,23 @@ pub struct Options {
 /// Sentences translated together unless told otherwise: products in f32 gain by more rows, the others need no more than these.
 fn default_batch_size(precision: Precision) -> usize {
     if precision == Precision::F32 { 32 } else { 16 }
+}
+
+/// A line to translate.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// Its number, from 1.
+    pub number: u64,
+    /// What it says.
+    pub text: String,
+    /// What its translation begins with.
+    pub prefix: Option<String>,
+}
+
+impl From<(u64, String)> for Line {
+    fn from((number, text): (u64, String)) -> Self {
+        Line { number, text, prefix: None }
+    }
 }
 
 /// One line's translation.
@@ -180,17 +213,47 @@ impl Translator {
                     Like::Tx => LengthPenalty::Gnmt(0.6),
                     Like::Ct2 => LengthPenalty::Pow(1.0),
                 }),
+            word_penalty: options.word_penalty,
             bos: special.bos,
             eos: special.eos,
-            banned: match options.like {
-                Like::Tx => vec![special.pad, special.unk, special.bos],
-                Like::Ct2 => Vec::new(),
+            rules: Rules {
+                banned: match options.like {
+                    Like::Tx => vec![special.pad, special.unk, special.bos],
+                    Like::Ct2 => Vec::new(),
+                },
+                suppressed: options
+                    .suppress
+                    .iter()
+                    .map(|text| self.suppressed(text))
+                    .collect::<Result<_>>()?,
+                no_repeat_ngram: options.no_repeat_ngram,
+                repetition_penalty: options.repetition_penalty.unwrap_or(1.0),
             },
             min_length: options.min_length,
             like: options.like,
+            sampling: options.sampling,
         };
-        search::check_sizes(search.beam_size, search.n_best)?;
+        search.check(self.model.config().tgt_vocab)?;
         Ok(search)
+    }
+
+    /// The pieces of a target text, without the end mark.
+    fn pieces(&self, text: &str) -> Result<Vec<u32>> {
+        let mut ids = self.encode(text)?;
+        ids.pop();
+        if self.tokenizer.count_unknown(&ids) > 0 {
+            return Err(Error::Data(format!("the model has no pieces for all of {text:?}")));
+        }
+        Ok(ids)
+    }
+
+    /// The pieces of a text that must not be said.
+    fn suppressed(&self, text: &str) -> Result<Vec<u32>> {
+        let ids = self.pieces(text)?;
+        if ids.is_empty() {
+            return Err(Error::Config("a blank text cannot be suppressed".into()));
+        }
+        Ok(ids)
     }
 
     /// How many sentences are translated together.
@@ -243,8 +306,8 @@ impl Translator {
     ) -> Result<Vec<Hypothesis>> {
         let limit = self.max_length(src.len(), options);
         let scorer = TransformerScorer::new(&self.model);
-        let (src, options) = ([src.to_vec()], self.search_options(options)?);
-        let mut found = ops::together(|| search::decode(&scorer, &src, &[limit], &options, traces))?;
+        let (sentence, options) = ([Sentence::new(src.to_vec(), limit)], self.search_options(options)?);
+        let mut found = ops::together(|| search::decode(&scorer, &sentence, &options, traces))?;
         found.pop().unwrap_or_else(|| Err(Error::Numeric("the search gave no result".into())))
     }
 
@@ -261,11 +324,12 @@ impl Translator {
         })
     }
 
-    /// Translates numbered lines; the result has the same lines in the same order. A line that fails has an empty
+    /// Translates lines; the result has the same lines in the same order. A line that fails has an empty
     /// hypothesis and a [`Notice::Failed`], and takes no other with it.
-    pub fn translate(&self, lines: Vec<(u64, String)>, options: &Options) -> Result<Vec<Translation>> {
+    pub fn translate<L: Into<Line>>(&self, lines: Vec<L>, options: &Options) -> Result<Vec<Translation>> {
         let search = self.search_options(options)?;
-        let jobs = self.jobs(&lines)?;
+        let lines: Vec<Line> = lines.into_iter().map(L::into).collect();
+        let jobs = self.jobs(&lines, options)?;
         let batches = self.decode_all(&jobs, &search, options)?;
         let mut found: Vec<Option<Outcome>> = jobs.iter().map(|_| None).collect();
         for (job, result) in batches.into_iter().flatten() {
@@ -273,36 +337,56 @@ impl Translator {
         }
         let mut found = found.into_iter().flatten().zip(jobs).peekable();
         let mut translations = Vec::with_capacity(lines.len());
-        for (index, (line, src)) in lines.into_iter().enumerate() {
+        for (index, Line { number, text, .. }) in lines.into_iter().enumerate() {
             let mut parts = Vec::new();
             while let Some(part) = found.next_if(|(_, job)| job.line == index) {
                 parts.push(part);
             }
-            translations.push(self.join(line, src, parts, &search)?);
+            translations.push(self.join(number, text, parts, &search)?);
         }
         Ok(translations)
     }
 
     /// The sources of all lines that are not blank; a line that is too long has several.
-    fn jobs(&self, lines: &[(u64, String)]) -> Result<Vec<Job>> {
+    fn jobs(&self, lines: &[Line], options: &Options) -> Result<Vec<Job>> {
         let limit = self.model.config().max_positions;
         let mut jobs = Vec::new();
-        for (line, (_, text)) in lines.iter().enumerate() {
+        for (line, Line { number, text, prefix }) in lines.iter().enumerate() {
             if text::is_blank(text) {
                 continue;
             }
             let src = self.encode(text)?;
             let pieces = src.len();
-            if pieces <= limit {
-                jobs.push(Job { line, src, pieces });
-                continue;
-            }
-            for segment in segments::split(text, |part| self.encode(part).is_ok_and(|ids| ids.len() <= limit))
-            {
-                jobs.push(Job { line, src: self.encode(&segment)?, pieces });
+            let sources = if pieces <= limit {
+                vec![src]
+            } else {
+                let fits = |part: &str| self.encode(part).is_ok_and(|ids| ids.len() <= limit);
+                let segments = segments::split(text, fits);
+                segments.iter().map(|segment| self.encode(segment)).collect::<Result<_>>()?
+            };
+            for (part, src) in sources.into_iter().enumerate() {
+                // The translation of a line begins where that of its first part does.
+                let prefix =
+                    prefix.as_deref().filter(|_| part == 0).map_or(Ok(Vec::new()), |text| self.pieces(text));
+                let seed = rng::hash(rng::hash(options.seed, *number), part as u64);
+                let sentence = prefix.and_then(|prefix| self.sentence(src, prefix, seed, options));
+                jobs.push(Job { line, sentence, pieces });
             }
         }
         Ok(jobs)
+    }
+
+    /// A sentence with the limit that `options` give it.
+    fn sentence(&self, src: Vec<u32>, prefix: Vec<u32>, seed: u64, options: &Options) -> Result<Sentence> {
+        let (least, positions) = (options.min_length.max(prefix.len()), self.model.config().max_positions);
+        let max_length = search::max_length(src.len(), options.max_length, least, positions);
+        if prefix.len() >= max_length {
+            let pieces = prefix.len();
+            return Err(Error::Data(format!(
+                "its prefix of {pieces} pieces does not fit the limit of {max_length}, end mark included"
+            )));
+        }
+        Ok(Sentence { src, max_length, prefix, seed })
     }
 
     /// Searches for the sources of all `jobs`: in batches of like length, each on one thread; a single one on all.
@@ -313,12 +397,12 @@ impl Translator {
         options: &Options,
     ) -> Result<Vec<Vec<(usize, Outcome)>>> {
         let mut order: Vec<usize> = (0..jobs.len()).collect();
-        order.sort_by_key(|&job| std::cmp::Reverse(jobs[job].src.len()));
+        order.sort_by_key(|&job| std::cmp::Reverse(jobs[job].src_length()));
         let threads = rayon::current_num_threads();
         let size = self.batch_size(options);
-        let decode = |batch: &[usize]| self.decode_batch(jobs, batch, search, options);
+        let decode = |batch: &[usize]| self.decode_batch(jobs, batch, search);
         if threads == 1 || jobs.len() < 2 {
-            let batches = batches(&order, size, |job| jobs[job].src.len());
+            let batches = batches(&order, size, |job| jobs[job].src_length());
             return ops::together(|| batches.iter().map(|batch| decode(batch)).collect());
         }
         let batches: Vec<Vec<usize>> = if jobs.len() < size * threads {
@@ -326,7 +410,7 @@ impl Translator {
             let hand = |first| order.iter().copied().skip(first).step_by(threads).collect();
             (0..threads.min(jobs.len())).map(hand).collect()
         } else {
-            batches(&order, size, |job| jobs[job].src.len())
+            batches(&order, size, |job| jobs[job].src_length())
         };
         let workers = match self.workers.get() {
             Some(workers) => workers,
@@ -344,12 +428,21 @@ impl Translator {
         jobs: &[Job],
         batch: &[usize],
         search: &search::Options,
-        options: &Options,
     ) -> Result<Vec<(usize, Outcome)>> {
-        let src: Vec<Vec<u32>> = batch.iter().map(|&job| jobs[job].src.clone()).collect();
-        let limits: Vec<usize> = src.iter().map(|src| self.max_length(src.len(), options)).collect();
-        let found = search::decode(&TransformerScorer::new(&self.model), &src, &limits, search, None)?;
-        Ok(batch.iter().copied().zip(found).collect())
+        let mut outcomes = Vec::with_capacity(batch.len());
+        let (mut ready, mut sentences) = (Vec::new(), Vec::new());
+        for &job in batch {
+            match &jobs[job].sentence {
+                Ok(sentence) => {
+                    ready.push(job);
+                    sentences.push(sentence.clone());
+                }
+                Err(error) => outcomes.push((job, Err(Error::Data(error.to_string())))),
+            }
+        }
+        let found = search::decode(&TransformerScorer::new(&self.model), &sentences, search, None)?;
+        outcomes.extend(ready.into_iter().zip(found));
+        Ok(outcomes)
     }
 
     /// Puts the parts of a line together.
@@ -361,8 +454,8 @@ impl Translator {
         search: &search::Options,
     ) -> Result<Translation> {
         let mut notices = Vec::new();
-        let src_tokens = parts.iter().map(|(_, job)| job.src.len()).sum();
-        let unknown = parts.iter().map(|(_, job)| self.tokenizer.count_unknown(&job.src)).sum();
+        let src_tokens = parts.iter().map(|(_, job)| job.src_length()).sum();
+        let unknown = parts.iter().map(|(_, job)| self.tokenizer.count_unknown(job.src())).sum();
         if unknown > 0 {
             notices.push(Notice::Unknown { pieces: unknown });
         }
@@ -420,10 +513,20 @@ fn batches(jobs: &[usize], size: usize, length: impl Fn(usize) -> usize) -> Vec<
 struct Job {
     /// Index of its line.
     line: usize,
-    /// Its ids.
-    src: Vec<u32>,
+    /// What to search for, or why it cannot be.
+    sentence: Result<Sentence>,
     /// Pieces of the whole line.
     pieces: usize,
+}
+
+impl Job {
+    fn src(&self) -> &[u32] {
+        self.sentence.as_ref().map_or(&[], |sentence| &sentence.src)
+    }
+
+    fn src_length(&self) -> usize {
+        self.src().len()
+    }
 }
 
 impl Candidate {
@@ -453,7 +556,7 @@ impl Candidate {
             }
         }
         if !whole.ids.is_empty() {
-            whole.score = search.length_penalty.score(whole.log_prob, whole.ids.len());
+            whole.score = search.score(whole.log_prob, whole.ids.len());
         }
         whole
     }

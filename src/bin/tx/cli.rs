@@ -1,12 +1,14 @@
 //! The flags. What they mean together is worked out by the commands.
 
 mod corpus;
+mod decoding;
 mod inspect;
 mod life;
 mod scoring;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use corpus::{CorpusArgs, DoctorArgs, DoctorFormat};
+pub use decoding::{Drawing, Rules};
 pub use inspect::{AttentionKind, Head, InspectArgs, InspectFormat};
 pub use life::{AverageArgs, LifeArgs};
 pub use scoring::{EvaluateArgs, Measure, ScoreArgs, ScoreFormat, Scoring};
@@ -90,6 +92,8 @@ pub struct Search {
     #[arg(long, value_name = "TYPE", value_enum)]
     pub compute: Option<PrecisionArg>,
     #[command(flatten)]
+    pub rules: Rules,
+    #[command(flatten)]
     pub machine: Machine,
 }
 
@@ -129,6 +133,8 @@ pub struct TranslateArgs {
     /// Hypotheses to print for each line; above 1 needs `--format jsonl`.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub n_best: usize,
+    #[command(flatten)]
+    pub drawing: Drawing,
     #[command(flatten)]
     pub batching: Batching,
     /// `text`: the best translation, a line each. `jsonl`: an object for each line with `line`, `src` and `hypotheses`.

@@ -122,6 +122,10 @@ fn options(search: &Search) -> Options {
         },
         max_length: search.max_length,
         min_length: search.min_length.unwrap_or(0),
+        word_penalty: search.rules.word_penalty,
+        suppress: search.rules.suppress.clone(),
+        no_repeat_ngram: search.rules.no_repeat_ngram,
+        repetition_penalty: search.rules.repetition_penalty,
         ..Options::default()
     }
 }

@@ -2,8 +2,8 @@
 
 use super::warnings::{report, warn};
 use super::{WINDOW_BATCHES, check_beam, check_folder, options, translator, usage_error};
-use crate::cli::{LineFormat, TranslateArgs};
-use anyhow::Context;
+use crate::cli::{Drawing, LineFormat, TranslateArgs};
+use anyhow::{Context, bail, ensure};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 use tx::checkpoint::write_json;
 use tx::data::{Line, Lines};
+use tx::search::Sampling;
 use tx::translate::{Options, Translation};
 
 /// What was done, for `--report`.
@@ -45,16 +46,29 @@ impl Work {
 
 pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    check_beam("translate", args.search.beam, args.n_best);
+    if !args.drawing.sample {
+        check_beam("translate", args.search.beam, args.n_best);
+    }
     if args.n_best > 1 && args.format == LineFormat::Text {
         usage_error("translate", "--n-best above 1 needs --format jsonl: text has one translation a line");
     }
     args.report.as_deref().map(check_folder).transpose()?;
     let translator = translator(&args.search)?;
     let load = start.elapsed();
-    let options =
-        Options { n_best: Some(args.n_best), batch_size: args.batching.batch_size, ..options(&args.search) };
+    let drawing = &args.drawing;
+    let options = Options {
+        n_best: Some(args.n_best),
+        batch_size: args.batching.batch_size,
+        sampling: drawing.sample.then_some(Sampling {
+            temperature: drawing.temperature,
+            top_k: drawing.top_k,
+            top_p: drawing.top_p,
+        }),
+        seed: drawing.seed,
+        ..options(&args.search)
+    };
     translator.search_options(&options)?;
+    let mut prefixes = Prefixes::open(&args.drawing)?;
     let lines = read_in_background(args.files, args.text);
     let mut out = BufWriter::new(io::stdout().lock());
     let mut failed = false;
@@ -77,7 +91,13 @@ pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
                     if line.damaged {
                         warn(number, "not valid UTF-8; U+FFFD stands for the bad bytes");
                     }
-                    numbered.push((number, line.text));
+                    match prefixes.next(number) {
+                        Ok(prefix) => numbered.push(tx::translate::Line { number, text: line.text, prefix }),
+                        Err(error) => {
+                            failure = Some(error);
+                            break;
+                        }
+                    }
                 }
                 Err(error) => {
                     failure = Some(error);
@@ -95,10 +115,50 @@ pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
             return Err(failure);
         }
     }
+    prefixes.end(number)?;
     if let Some(path) = &args.report {
         write_json(path, &work.report(load, start.elapsed() - load))?;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What translations begin with, line by line.
+enum Prefixes {
+    /// The same for all.
+    Same(Option<String>),
+    /// Each its own.
+    File(PathBuf, Lines),
+}
+
+impl Prefixes {
+    fn open(drawing: &Drawing) -> anyhow::Result<Self> {
+        Ok(match &drawing.prefix_file {
+            Some(path) => Prefixes::File(path.clone(), Lines::open(path)?),
+            None => Prefixes::Same(drawing.prefix.clone()),
+        })
+    }
+
+    /// That of line `number`.
+    fn next(&mut self, number: u64) -> anyhow::Result<Option<String>> {
+        match self {
+            Prefixes::Same(prefix) => Ok(prefix.clone()),
+            Prefixes::File(path, lines) => match lines.next() {
+                Some(line) => Ok(Some(line?.text)),
+                None => bail!(
+                    "{} ends before line {number} of the input; a blank line leaves a translation free",
+                    path.display()
+                ),
+            },
+        }
+    }
+
+    /// Refuses prefixes beyond the `lines` of the input.
+    fn end(self, lines: u64) -> anyhow::Result<()> {
+        if let Prefixes::File(path, mut rest) = self {
+            ensure!(rest.next().is_none(), "{}: more lines than the {lines} of the input", path.display());
+        }
+        Ok(())
+    }
 }
 
 /// Reads all inputs one after the other in a thread of its own, so that a line is translated as soon as it is there.

@@ -1,0 +1,53 @@
+//! The flags that say what a translation may be, beside how it is searched for.
+
+use super::finite;
+use clap::Args;
+use std::path::PathBuf;
+
+/// What may be said.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What may be said", allow_negative_numbers = true)]
+pub struct Rules {
+    /// What each target piece costs before the length penalty: score = (log_prob - W * len) / penalty, as Marian has it; below 0
+    /// longer translations gain.
+    #[arg(long, value_name = "W", value_parser = finite, default_value_t = 0.0)]
+    pub word_penalty: f64,
+    /// Multiply the log-probabilities of pieces that the translation has already by this; 1 = off [default: 1].
+    #[arg(long, value_name = "FACTOR")]
+    pub repetition_penalty: Option<f32>,
+    /// No N pieces occur twice in the same order within a translation; 0 = off.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub no_repeat_ngram: usize,
+    /// Never say this: the pieces of the text do not follow each other in a translation. Can be given several times; a word at
+    /// the beginning of a sentence and within it, or in capitals, may have different pieces.
+    #[arg(long, value_name = "TEXT")]
+    pub suppress: Vec<String>,
+}
+
+/// Drawing instead of searching, and what translations begin with.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What may be said")]
+pub struct Drawing {
+    /// Draw translations from the model's distribution instead of searching for the best; --n-best of them, best first, two of which
+    /// may be the same. A line's depend on --seed and on its number.
+    #[arg(long, conflicts_with = "beam")]
+    pub sample: bool,
+    /// Divide logits by this before drawing: below 1 the probable becomes more so.
+    #[arg(long, value_name = "T", value_parser = finite, default_value_t = 1.0, requires = "sample")]
+    pub temperature: f64,
+    /// Draw among the K most probable pieces; 0 = all.
+    #[arg(long, value_name = "K", default_value_t = 0, requires = "sample")]
+    pub top_k: usize,
+    /// Draw among the most probable pieces that have this share of the probability; 1 = all.
+    #[arg(long, value_name = "P", value_parser = finite, default_value_t = 1.0, requires = "sample")]
+    pub top_p: f64,
+    /// Seed of --sample.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "sample")]
+    pub seed: u64,
+    /// What every translation begins with.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "prefix_file")]
+    pub prefix: Option<String>,
+    /// A file with a line for each line of the input: what its translation begins with; a blank one leaves it free.
+    #[arg(long, value_name = "FILE")]
+    pub prefix_file: Option<PathBuf>,
+}
