@@ -2,6 +2,7 @@
 
 use crate::checkpoint::{Bytes, Checkpoint};
 use crate::error::Result;
+use crate::text::Tokenizer;
 use candle_core::Device;
 use std::path::Path;
 
@@ -11,6 +12,12 @@ const FILES: [(&str, &[u8]); 3] = [
     ("model.safetensors", include_bytes!("../assets/en-de/model.safetensors")),
     ("tokenizer.json", include_bytes!("../assets/en-de/tokenizer.json")),
 ];
+
+/// Its tokenizer.
+pub fn tokenizer() -> Result<Tokenizer> {
+    let (name, bytes) = FILES[2];
+    Tokenizer::from_bytes(bytes, name)
+}
 
 /// Opens it.
 pub fn open(device: &Device) -> Result<Checkpoint> {

@@ -9,6 +9,8 @@ mod damage;
 mod decoding;
 /// `tx evaluate` against what it is made of: translations, scores, and `transformers`' probabilities.
 mod evaluation;
+/// Layouts for other programs, prepared text, and the scores of given translations.
+mod formats;
 /// Gradients and training steps against PyTorch.
 mod gradients;
 /// The life of a run: killed, resumed, out of disk, out of time, fine-tuned, averaged.

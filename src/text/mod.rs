@@ -113,6 +113,11 @@ impl Tokenizer {
         self.pieces.get(id as usize).map_or(SPECIAL_TOKENS[1], String::as_str)
     }
 
+    /// The id of a piece as the vocabulary stores it; special tokens are no pieces of a text.
+    pub fn id(&self, piece: &str) -> Option<u32> {
+        self.inner.token_to_id(piece).filter(|&id| !self.special.contains(id))
+    }
+
     /// Number of pieces; ids are `0..vocab_size`.
     pub fn vocab_size(&self) -> usize {
         self.pieces.len()

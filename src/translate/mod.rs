@@ -32,7 +32,7 @@ pub struct Translator {
 }
 
 /// How to translate. Unset fields take the model's own defaults.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Hypotheses kept at each step; 1 is greedy.
     pub beam_size: Option<usize>,
@@ -58,8 +58,34 @@ pub struct Options {
     pub sampling: Option<Sampling>,
     /// Of `sampling`.
     pub seed: u64,
+    /// Whether lines are pieces with blanks between them.
+    pub encoded: bool,
+    /// Whether pieces are put together to a text; else it has them with blanks between them.
+    pub decode: bool,
     /// Sentences translated together.
     pub batch_size: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            beam_size: None,
+            n_best: None,
+            length_penalty: None,
+            like: Like::default(),
+            max_length: None,
+            min_length: 0,
+            word_penalty: 0.0,
+            suppress: Vec::new(),
+            no_repeat_ngram: 0,
+            repetition_penalty: None,
+            sampling: None,
+            seed: 0,
+            encoded: false,
+            decode: true,
+            batch_size: None,
+        }
+    }
 }
 
 /// Sentences translated together unless told otherwise: products in f32 gain by more rows, the others need no more than these.
@@ -237,6 +263,13 @@ impl Translator {
         Ok(search)
     }
 
+    /// The ids of pieces with blanks between them, and the end mark. What is no piece is unknown.
+    fn encoded(&self, pieces: &str) -> Vec<u32> {
+        let special = self.tokenizer.special_ids();
+        let ids = pieces.split_whitespace().map(|piece| self.tokenizer.id(piece).unwrap_or(special.unk));
+        ids.chain([special.eos]).collect()
+    }
+
     /// The pieces of a target text, without the end mark.
     fn pieces(&self, text: &str) -> Result<Vec<u32>> {
         let mut ids = self.encode(text)?;
@@ -342,7 +375,11 @@ impl Translator {
             while let Some(part) = found.next_if(|(_, job)| job.line == index) {
                 parts.push(part);
             }
-            translations.push(self.join(number, text, parts, &search)?);
+            let mut translation = self.join(number, text, parts, &search)?;
+            if !options.decode {
+                translation.hypotheses.iter_mut().for_each(Candidate::show_pieces);
+            }
+            translations.push(translation);
         }
         Ok(translations)
     }
@@ -355,9 +392,9 @@ impl Translator {
             if text::is_blank(text) {
                 continue;
             }
-            let src = self.encode(text)?;
+            let src = if options.encoded { self.encoded(text) } else { self.encode(text)? };
             let pieces = src.len();
-            let sources = if pieces <= limit {
+            let sources = if pieces <= limit || options.encoded {
                 vec![src]
             } else {
                 let fits = |part: &str| self.encode(part).is_ok_and(|ids| ids.len() <= limit);
@@ -379,6 +416,10 @@ impl Translator {
     /// A sentence with the limit that `options` give it.
     fn sentence(&self, src: Vec<u32>, prefix: Vec<u32>, seed: u64, options: &Options) -> Result<Sentence> {
         let (least, positions) = (options.min_length.max(prefix.len()), self.model.config().max_positions);
+        if src.len() > positions {
+            let pieces = src.len();
+            return Err(Error::Data(format!("{pieces} pieces are more than the model's {positions}")));
+        }
         let max_length = search::max_length(src.len(), options.max_length, least, positions);
         if prefix.len() >= max_length {
             let pieces = prefix.len();
@@ -530,6 +571,12 @@ impl Job {
 }
 
 impl Candidate {
+    /// Has its pieces for a text, without the end mark.
+    fn show_pieces(&mut self) {
+        let end = usize::from(self.finish == Finish::Eos && !self.tokens.is_empty());
+        self.text = self.tokens[..self.tokens.len() - end].join(" ");
+    }
+
     /// The hypotheses of a line's parts as one: texts joined by a blank, log_probs added. No part is the empty
     /// hypothesis.
     fn join<'a>(parts: impl IntoIterator<Item = &'a Candidate>, search: &search::Options) -> Candidate {

@@ -11,7 +11,7 @@ pub use corpus::{CorpusArgs, DoctorArgs, DoctorFormat};
 pub use decoding::{Drawing, Rules};
 pub use inspect::{AttentionKind, Head, InspectArgs, InspectFormat};
 pub use life::{AverageArgs, LifeArgs};
-pub use scoring::{EvaluateArgs, Measure, ScoreArgs, ScoreFormat, Scoring};
+pub use scoring::{EvaluateArgs, Measure, PairFormat, ScoreArgs, ScoreFormat, ScorePairsArgs, Scoring};
 use std::path::PathBuf;
 use tx::config::{Activation, Positions, Preset, Tie};
 use tx::data::Source;
@@ -44,6 +44,11 @@ pub enum Command {
     Doctor(DoctorArgs),
     Average(AverageArgs),
     Quantize(QuantizeArgs),
+    /// Print the pieces of text: one line in, one line of pieces out.
+    Tokenize(TokenizeArgs),
+    /// Print the text of pieces: one line of pieces in, one line out.
+    Detokenize(TokenizeArgs),
+    ScorePairs(ScorePairsArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell to write it for.
@@ -130,16 +135,27 @@ pub struct TranslateArgs {
     pub text: Option<String>,
     #[command(flatten)]
     pub search: Search,
-    /// Hypotheses to print for each line; above 1 needs `--format jsonl`.
+    /// Hypotheses to print for each line; above 1 needs another format than text.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub n_best: usize,
     #[command(flatten)]
     pub drawing: Drawing,
     #[command(flatten)]
     pub batching: Batching,
-    /// `text`: the best translation, a line each. `jsonl`: an object for each line with `line`, `src` and `hypotheses`.
+    /// `text`: the best translation, a line each. `jsonl`: an object for each line with `line`, `src` and `hypotheses`. `tsv`: a row for each
+    /// hypothesis, line, rank, score, log_prob, source and text. `marian`: `LINE ||| TEXT ||| F0=LOG_PROB ||| SCORE`, lines from 0.
+    /// `fairseq`: rows S, H, D and P, lines from 0, logarithms to base 2. Tabs within a column are `\t`, bars `|||` within a text entities.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
-    pub format: LineFormat,
+    pub format: TranslationFormat,
+    /// Give the log_prob of every piece in `--format marian` too.
+    #[arg(long)]
+    pub word_scores: bool,
+    /// The input is pieces with blanks between them, as `tx tokenize` prints them.
+    #[arg(long)]
+    pub no_encode: bool,
+    /// Print pieces with blanks between them instead of text.
+    #[arg(long)]
+    pub no_decode: bool,
     /// Refuse input that is not valid UTF-8, instead of putting U+FFFD in its place.
     #[arg(long)]
     pub strict: bool,
@@ -147,6 +163,20 @@ pub struct TranslateArgs {
     /// loading the model), `tgt_tok_s`, `load_s`, `peak_mib`.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+}
+
+/// Pieces of text, or text of pieces.
+#[derive(Debug, Args)]
+pub struct TokenizeArgs {
+    /// Files of lines; standard input if there are none, or for `-`.
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Model directory whose tokenizer it is [default: as for translate].
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<PathBuf>,
+    /// Numbers of pieces instead of their text.
+    #[arg(long)]
+    pub ids: bool,
 }
 
 /// Write a model directory a quarter of the size, with its matrices in int8.
@@ -158,6 +188,15 @@ pub struct QuantizeArgs {
     /// Model directory to write; only tx opens it.
     #[arg(value_name = "OUT")]
     pub out: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TranslationFormat {
+    Text,
+    Jsonl,
+    Tsv,
+    Marian,
+    Fairseq,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -35,6 +35,9 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(args),
         Command::Average(args) => commands::average::run(args),
         Command::Quantize(args) => commands::quantize::run(args),
+        Command::Tokenize(args) => commands::tokenize::tokenize(args),
+        Command::Detokenize(args) => commands::tokenize::detokenize(args),
+        Command::ScorePairs(args) => commands::score_pairs::run(args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "tx", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
@@ -65,7 +68,10 @@ fn set_up(command: &Command) {
         Command::Beam(args) => &args.search.machine,
         Command::InspectAttention(args) => &args.search.machine,
         Command::Evaluate(args) => &args.search.machine,
-        Command::Score(_)
+        Command::ScorePairs(args) => &args.search.machine,
+        Command::Tokenize(_)
+        | Command::Detokenize(_)
+        | Command::Score(_)
         | Command::Doctor(_)
         | Command::Average(_)
         | Command::Quantize(_)

@@ -99,3 +99,28 @@ pub enum Measure {
     /// Negative log-likelihood of the reference per target piece; higher is worse.
     Nll,
 }
+
+/// Print how probable the model holds given translations: the natural logarithm, a line for each pair.
+#[derive(Debug, Args)]
+pub struct ScorePairsArgs {
+    /// Sources, a line each.
+    #[arg(value_name = "SRC")]
+    pub src: PathBuf,
+    /// Their translations, a line each; with --rerank an n-best list.
+    #[arg(value_name = "TGT")]
+    pub tgt: PathBuf,
+    #[command(flatten)]
+    pub search: Search,
+    /// TGT is an n-best list, `LINE ||| TEXT ||| ...` with lines from 0: print it again with the model's scores, the best first.
+    #[arg(long)]
+    pub rerank: bool,
+    /// `text`: the log_prob; `jsonl`: an object for each pair with `line`, `log_prob`, `score`, `tokens`, `ids` and `token_log_probs`.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", conflicts_with = "rerank")]
+    pub format: PairFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PairFormat {
+    Text,
+    Jsonl,
+}

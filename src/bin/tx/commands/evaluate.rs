@@ -21,7 +21,7 @@ pub fn run(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
     let src = read(&args.src)?;
     let references = read_references(&args.src, &src, &args.references)?;
     [&args.html, &args.output].into_iter().flatten().try_for_each(|path| check_folder(path))?;
-    let mut models = vec![open(model_path(&args.search).as_deref(), &args.search)?];
+    let mut models = vec![open(model_path(args.search.model.as_deref()).as_deref(), &args.search)?];
     if let Some(path) = &args.against {
         models.push(open(Some(path), &args.search)?);
     }

@@ -8,7 +8,9 @@ pub mod evaluate;
 pub mod inspect_attention;
 pub mod quantize;
 pub mod score;
+pub mod score_pairs;
 mod scoring;
+pub mod tokenize;
 pub mod train;
 pub mod translate;
 mod warnings;
@@ -19,8 +21,10 @@ use clap::CommandFactory;
 use std::path::{Path, PathBuf};
 use tx::candle_core::Device;
 use tx::checkpoint::Checkpoint;
+use tx::data::Lines;
 use tx::ops::Precision;
 use tx::search::Like;
+use tx::text::Tokenizer;
 use tx::translate::{Options, Translator};
 
 /// Batches that are sorted by length together.
@@ -48,14 +52,27 @@ fn device(name: &str) -> anyhow::Result<Device> {
 
 /// Opens the model that the flags, the environment or the current folder name, and says which one.
 fn translator(search: &Search) -> anyhow::Result<Translator> {
-    Ok(open(model_path(search).as_deref(), search)?.1)
+    Ok(open(model_path(search.model.as_deref()).as_deref(), search)?.1)
 }
 
 /// Where the model is; none for the bundled one.
-fn model_path(search: &Search) -> Option<PathBuf> {
+fn model_path(given: Option<&Path>) -> Option<PathBuf> {
     let from_env = || std::env::var_os("TX_MODEL").filter(|value| !value.is_empty()).map(PathBuf::from);
     let local = || Some(tx::train::default_out()).filter(|path| path.is_dir());
-    search.model.clone().or_else(from_env).or_else(local)
+    given.map(Path::to_path_buf).or_else(from_env).or_else(local)
+}
+
+/// The tokenizer of the model that is given, or of the one that [`model_path`] finds.
+fn tokenizer(model: Option<&Path>) -> anyhow::Result<Tokenizer> {
+    Ok(match model_path(model) {
+        Some(path) => Tokenizer::open(path.join("tokenizer.json"))?,
+        None => tx::bundled::tokenizer()?,
+    })
+}
+
+/// A file of lines; `-` is standard input.
+fn open_input(path: &Path) -> tx::Result<Lines> {
+    if path.as_os_str() == "-" { Lines::new(std::io::stdin(), "standard input") } else { Lines::open(path) }
 }
 
 /// Opens the model at `path`, or the bundled one, as `search` asks, says so and gives its name.

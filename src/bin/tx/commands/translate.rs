@@ -1,8 +1,9 @@
 //! `tx translate`: one line in, one line out.
 
 use super::warnings::{report, warn};
-use super::{WINDOW_BATCHES, check_beam, check_folder, options, translator, usage_error};
-use crate::cli::{Drawing, LineFormat, TranslateArgs};
+use super::{WINDOW_BATCHES, check_beam, check_folder, open_input, options, translator, usage_error};
+use crate::cli::{Drawing, TranslateArgs, TranslationFormat};
+use crate::render::translations;
 use anyhow::{Context, bail, ensure};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -49,8 +50,11 @@ pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
     if !args.drawing.sample {
         check_beam("translate", args.search.beam, args.n_best);
     }
-    if args.n_best > 1 && args.format == LineFormat::Text {
-        usage_error("translate", "--n-best above 1 needs --format jsonl: text has one translation a line");
+    if args.n_best > 1 && args.format == TranslationFormat::Text {
+        usage_error(
+            "translate",
+            "--n-best above 1 needs --format jsonl, tsv, marian or fairseq: text has one translation a line",
+        );
     }
     args.report.as_deref().map(check_folder).transpose()?;
     let translator = translator(&args.search)?;
@@ -65,6 +69,8 @@ pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
             top_p: drawing.top_p,
         }),
         seed: drawing.seed,
+        encoded: args.no_encode,
+        decode: !args.no_decode,
         ..options(&args.search)
     };
     translator.search_options(&options)?;
@@ -108,7 +114,8 @@ pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
         for translation in translator.translate(numbered, &options)? {
             failed |= report(&translation);
             work.add(&translation);
-            write(&mut out, &translation, args.format)?;
+            translations::write(&mut out, &translator, &translation, args.format, args.word_scores)
+                .context("standard output")?;
         }
         out.flush().context("standard output")?;
         if let Some(failure) = failure {
@@ -168,7 +175,7 @@ fn read_in_background(files: Vec<PathBuf>, text: Option<String>) -> Receiver<any
         let files = if files.is_empty() { vec![PathBuf::from("-")] } else { files };
         let inputs: Vec<tx::Result<Lines>> = match text {
             Some(text) => vec![Lines::new(io::Cursor::new(text), "--text")],
-            None => files.iter().map(open).collect(),
+            None => files.iter().map(|path| open_input(path)).collect(),
         };
         for input in inputs {
             let lines: Box<dyn Iterator<Item = tx::Result<Line>>> = match input {
@@ -186,21 +193,9 @@ fn read_in_background(files: Vec<PathBuf>, text: Option<String>) -> Receiver<any
     lines
 }
 
-fn open(path: &PathBuf) -> tx::Result<Lines> {
-    if path.as_os_str() == "-" { Lines::new(io::stdin(), "standard input") } else { Lines::open(path) }
-}
-
 /// At least one line, and what else is there already, up to `size`; none at the end of the input.
 fn next_window(lines: &Receiver<anyhow::Result<Line>>, size: usize) -> Option<Vec<anyhow::Result<Line>>> {
     let mut window = vec![lines.recv().ok()?];
     window.extend(lines.try_iter().take(size - 1));
     Some(window)
-}
-
-fn write(out: &mut impl Write, translation: &Translation, format: LineFormat) -> anyhow::Result<()> {
-    let result = match format {
-        LineFormat::Text => writeln!(out, "{}", translation.hypotheses[0].text),
-        LineFormat::Jsonl => writeln!(out, "{}", serde_json::to_string(translation)?),
-    };
-    result.context("standard output")
 }

@@ -7,6 +7,7 @@ pub mod heat_map;
 pub mod html;
 pub mod progress;
 pub mod report;
+pub mod translations;
 
 use unicode_width::UnicodeWidthStr;
 

@@ -1,0 +1,58 @@
+//! `tx tokenize` and `tx detokenize`: text to pieces and back, as the model has them.
+
+use super::{open_input, tokenizer};
+use crate::cli::TokenizeArgs;
+use anyhow::{Context, anyhow};
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tx::data::Line;
+use tx::text::{Tokenizer, clean};
+
+/// Pieces of every line, a blank between them.
+pub fn tokenize(args: TokenizeArgs) -> anyhow::Result<ExitCode> {
+    each_line(&args, |tokenizer, line| {
+        let mut ids = tokenizer.encode(&clean(line))?;
+        ids.pop();
+        let piece = |id: u32| if args.ids { id.to_string() } else { tokenizer.piece(id).to_string() };
+        Ok(ids.into_iter().map(piece).collect::<Vec<_>>().join(" "))
+    })
+}
+
+/// The text of every line of pieces.
+pub fn detokenize(args: TokenizeArgs) -> anyhow::Result<ExitCode> {
+    each_line(&args, |tokenizer, line| {
+        let id = |word: &str| -> anyhow::Result<u32> {
+            let found = if args.ids {
+                word.parse().ok().filter(|&id| (id as usize) < tokenizer.vocab_size())
+            } else {
+                tokenizer.id(word)
+            };
+            found.ok_or_else(|| anyhow!("{word:?} is none of the model's {} pieces", tokenizer.vocab_size()))
+        };
+        let ids = line.split_whitespace().map(id).collect::<anyhow::Result<Vec<u32>>>()?;
+        Ok(tokenizer.decode(&ids)?)
+    })
+}
+
+/// Writes what `work` makes of every line of the input.
+fn each_line(
+    args: &TokenizeArgs,
+    work: impl Fn(&Tokenizer, &str) -> anyhow::Result<String>,
+) -> anyhow::Result<ExitCode> {
+    let tokenizer = tokenizer(args.model.as_deref())?;
+    let stdin = [PathBuf::from("-")];
+    let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut number = 0;
+    for path in files {
+        for line in open_input(path)? {
+            let Line { text, .. } = line?;
+            number += 1;
+            let text = work(&tokenizer, &text).with_context(|| format!("line {number}"))?;
+            writeln!(out, "{text}").context("standard output")?;
+        }
+    }
+    out.flush().context("standard output")?;
+    Ok(ExitCode::SUCCESS)
+}

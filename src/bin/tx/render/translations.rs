@@ -1,0 +1,117 @@
+//! Translations in the layouts that other programs write, for those who read these.
+
+use crate::cli::TranslationFormat;
+use std::f64::consts::LN_2;
+use std::io::{self, Write};
+use tx::translate::{Candidate, Translation, Translator};
+
+/// Writes the hypotheses of a line; `word_scores` adds those of pieces to `marian`, which has them only if asked.
+pub fn write(
+    out: &mut impl Write,
+    translator: &Translator,
+    translation: &Translation,
+    format: TranslationFormat,
+    word_scores: bool,
+) -> anyhow::Result<()> {
+    let hypotheses = &translation.hypotheses;
+    match format {
+        TranslationFormat::Text => writeln!(out, "{}", hypotheses[0].text)?,
+        TranslationFormat::Jsonl => writeln!(out, "{}", serde_json::to_string(translation)?)?,
+        TranslationFormat::Tsv => {
+            for (rank, one) in (1..).zip(hypotheses) {
+                let (line, src, text) = (translation.line, escaped(&translation.src), escaped(&one.text));
+                writeln!(out, "{line}\t{rank}\t{}\t{}\t{src}\t{text}", one.score, one.log_prob)?;
+            }
+        }
+        TranslationFormat::Marian => {
+            hypotheses.iter().try_for_each(|one| marian(out, translation.line - 1, one, word_scores))?
+        }
+        TranslationFormat::Fairseq => {
+            let src = translator.encode(&translation.src)?;
+            let pieces = src.iter().take(src.len() - 1).map(|&id| translator.tokenizer().piece(id));
+            writeln!(out, "S-{}\t{}", translation.line - 1, joined(pieces))?;
+            hypotheses.iter().try_for_each(|one| fairseq(out, translation.line - 1, one))?;
+        }
+    }
+    Ok(())
+}
+
+/// `LINE ||| TEXT [||| WordScores= ...] ||| F0=LOG_PROB ||| SCORE`, lines from 0. A separator within the text has entities in
+/// place of its bars.
+fn marian(out: &mut impl Write, line: u64, one: &Candidate, word_scores: bool) -> io::Result<()> {
+    let text = one.text.replace("|||", "&#124;&#124;&#124;");
+    write!(out, "{line} ||| {text}")?;
+    if word_scores {
+        write!(out, " ||| WordScores=")?;
+        one.token_log_probs.iter().try_for_each(|x| write!(out, " {x}"))?;
+    }
+    writeln!(out, " ||| F0={} ||| {}", one.log_prob, one.score)
+}
+
+/// `H-LINE SCORE PIECES`, `D-LINE SCORE TEXT` and `P-LINE SCORES` with tabs between, lines from 0, logarithms to base 2.
+fn fairseq(out: &mut impl Write, line: u64, one: &Candidate) -> io::Result<()> {
+    let score = one.score / LN_2;
+    let ended = usize::from(one.finish == tx::search::Finish::Eos && !one.tokens.is_empty());
+    let pieces = one.tokens.iter().take(one.tokens.len() - ended).map(String::as_str);
+    writeln!(out, "H-{line}\t{score}\t{}", joined(pieces))?;
+    writeln!(out, "D-{line}\t{score}\t{}", escaped(&one.text))?;
+    let scores: Vec<String> =
+        one.token_log_probs.iter().map(|&x| format!("{:.4}", f64::from(x) / LN_2)).collect();
+    writeln!(out, "P-{line}\t{}", scores.join(" "))
+}
+
+fn joined<'a>(pieces: impl Iterator<Item = &'a str>) -> String {
+    pieces.collect::<Vec<_>>().join(" ")
+}
+
+/// `text` on one line and without tabs: these and backslashes as `\t`, `\n`, `\r` and `\\`.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tx::search::Finish;
+
+    fn candidate(text: &str) -> Candidate {
+        Candidate {
+            text: text.into(),
+            tokens: ["▁a", "b", "</s>"].map(String::from).to_vec(),
+            ids: vec![7, 8, 3],
+            log_prob: -3.0,
+            score: -1.0,
+            token_log_probs: vec![-0.5, -1.5, -1.0],
+            finish: Finish::Eos,
+        }
+    }
+
+    fn written(write: impl Fn(&mut Vec<u8>) -> io::Result<()>) -> String {
+        let mut out = Vec::new();
+        write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn marian_as_its_decoder_prints_it() {
+        let line = written(|out| marian(out, 4, &candidate("ab"), true));
+        assert_eq!(line, "4 ||| ab ||| WordScores= -0.5 -1.5 -1 ||| F0=-3 ||| -1\n");
+        let line = written(|out| marian(out, 0, &candidate("a ||| b"), false));
+        assert_eq!(line, "0 ||| a &#124;&#124;&#124; b ||| F0=-3 ||| -1\n");
+    }
+
+    /// -1 / ln 2 = -1.442695.
+    #[test]
+    fn fairseq_as_its_generator_prints_it() {
+        let lines = written(|out| fairseq(out, 2, &candidate("a\tb")));
+        let score = -1.0 / LN_2;
+        assert_eq!(lines, format!("H-2\t{score}\t▁a b\nD-2\t{score}\ta\\tb\nP-2\t-0.7213 -2.1640 -1.4427\n"));
+        let cut = Candidate { finish: Finish::Cut, ..candidate("ab") };
+        assert!(written(|out| fairseq(out, 2, &cut)).contains("\t▁a b </s>\n"));
+    }
+
+    #[test]
+    fn text_stays_in_its_column() {
+        assert_eq!(escaped("a\tb\\n\r\n"), "a\\tb\\\\n\\r\\n");
+    }
+}
