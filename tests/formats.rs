@@ -143,3 +143,47 @@ fn given_translations_have_the_scores_of_transformers() {
     assert_eq!((output.status.code(), output.stdout.iter().filter(|&&b| b == b'\n').count()), (Some(1), 3));
     assert!(stderr(&output).contains("line 2: no probability: a side is blank"));
 }
+
+/// What became of the lines: in the report, in the closing words of long inputs, and in the exit code of `--strict`.
+#[test]
+fn the_report_names_what_was_odd() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let report = |input: &[u8], flags: &[&str]| -> (Value, Option<i32>, String) {
+        let args = [&["translate", "--beam", "1", "--report", path.to_str().unwrap()], flags].concat();
+        let output = run(&args, input);
+        let json =
+            std::fs::read_to_string(&path).map_or(Value::Null, |text| serde_json::from_str(&text).unwrap());
+        (json, output.status.code(), stderr(&output))
+    };
+    let long = "we see the sea, ".repeat(20);
+    let input = [b"we see\n\n\xff we\nwe \xce\xa9\n".as_slice(), long.as_bytes(), b"\n"].concat();
+    let (json, code, _) = report(&input, &[]);
+    assert_eq!((code, json["lines"].as_u64()), (Some(0), Some(5)));
+    for (kind, lines) in [
+        ("blank", vec![2]),
+        ("damaged", vec![3]),
+        ("unknown", vec![3, 4]),
+        ("split", vec![5]),
+        ("failed", vec![]),
+    ] {
+        let expected = serde_json::json!({"count": lines.len(), "first": lines});
+        assert_eq!(json[kind], expected, "{kind}");
+    }
+    // A limit of two steps cuts every line.
+    let (json, code, _) = report(b"we see the sea\n", &["--max-length", "2", "--strict"]);
+    assert_eq!((json["cut"]["count"].as_u64(), code), (Some(1), Some(1)));
+    let (_, code, _) = report(b"ja\n\n", &["--strict"]);
+    assert_eq!(code, Some(0));
+    let forced = ["--prefix", "sea sea sea sea sea"];
+    let (json, ..) = report(b"we see\n", &forced);
+    assert_eq!(json["loop"], serde_json::json!({"count": 1, "first": [1]}));
+
+    let many = "ja\n\n".repeat(60);
+    let (_, _, words) = report(many.as_bytes(), &[]);
+    assert!(
+        words.contains("tx: 120 lines in ")
+            && words.contains("blank: 60 (line 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, ...)"),
+        "{words}"
+    );
+}

@@ -2,6 +2,7 @@
 
 pub mod forced;
 pub mod inspection;
+mod loops;
 pub mod segments;
 
 use crate::checkpoint::{Checkpoint, Generation, TxInfo};
@@ -179,6 +180,11 @@ pub enum Notice {
     Cut {
         /// The limit.
         steps: usize,
+    },
+    /// The best hypothesis says the same several times in a row, and the line does not.
+    Loop {
+        /// How often.
+        rounds: usize,
     },
     /// It could not be translated; its hypothesis is empty.
     Failed(String),
@@ -504,6 +510,9 @@ impl Translator {
             let limit = self.model.config().max_positions;
             notices.push(Notice::Split { pieces: job.pieces, limit, parts: parts.len() });
         }
+        let best = |found: &Outcome| found.as_ref().ok()?.first().map(|one| one.ids.clone());
+        let loops =
+            parts.iter().filter_map(|(found, job)| loops::rounds_of_loop(job.src(), &best(found)?)).max();
         let mut lists = Vec::new();
         for (found, _) in parts {
             match found
@@ -523,6 +532,9 @@ impl Translator {
             (0..n_best).map(|rank| Candidate::join(lists.iter().map(|list| &list[rank]), search)).collect();
         if hypotheses.is_empty() {
             hypotheses.push(Candidate::join([], search));
+        }
+        if let Some(rounds) = loops {
+            notices.push(Notice::Loop { rounds });
         }
         if hypotheses[0].finish == Finish::Cut {
             notices.push(Notice::Cut { steps: hypotheses[0].ids.len() });

@@ -156,11 +156,13 @@ pub struct TranslateArgs {
     /// Print pieces with blanks between them instead of text.
     #[arg(long)]
     pub no_decode: bool,
-    /// Refuse input that is not valid UTF-8, instead of putting U+FFFD in its place.
+    /// Refuse input that is not valid UTF-8, instead of putting U+FFFD in its place, and end with exit code 1 if a line was split, cut or
+    /// went in circles, or has text outside the vocabulary.
     #[arg(long)]
     pub strict: bool,
     /// Write how much was done how fast to this file, as JSON: `lines`, `src_tokens`, `tgt_tokens` (with end marks), `seconds` (without
-    /// loading the model), `tgt_tok_s`, `load_s`, `peak_mib`.
+    /// loading the model), `tgt_tok_s`, `load_s`, `peak_mib`, and how many lines, and which, were `blank`, `damaged` (not UTF-8), `split`,
+    /// `unknown` (text outside the vocabulary), `cut` (at the limit of steps), `loop` (said the same 4 times in a row or more) or `failed`.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 }

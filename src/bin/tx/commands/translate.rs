@@ -5,7 +5,7 @@ use super::{WINDOW_BATCHES, check_beam, check_folder, open_input, options, trans
 use crate::cli::{Drawing, TranslateArgs, TranslationFormat};
 use crate::render::translations;
 use anyhow::{Context, bail, ensure};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -13,14 +13,39 @@ use std::time::{Duration, Instant};
 use tx::checkpoint::write_json;
 use tx::data::{Line, Lines};
 use tx::search::Sampling;
-use tx::translate::{Options, Translation};
+use tx::translate::{Notice, Options, Translation};
 
-/// What was done, for `--report`.
+/// Lines of one kind.
+#[derive(Default)]
+struct Tally {
+    count: u64,
+    /// The numbers of the first ones.
+    first: Vec<u64>,
+}
+
+impl Tally {
+    /// Numbers that are kept: memory must not grow with the input.
+    const MOST: usize = 1000;
+
+    fn add(&mut self, line: u64) {
+        self.count += 1;
+        if self.first.len() < Self::MOST {
+            self.first.push(line);
+        }
+    }
+}
+
+/// What a line can be that the user should know of.
+const KINDS: [&str; 7] = ["blank", "damaged", "split", "unknown", "cut", "loop", "failed"];
+
+/// What was done, for the closing words and `--report`.
 #[derive(Default)]
 struct Work {
     lines: u64,
     src_tokens: usize,
     tgt_tokens: usize,
+    /// By kind, as [`KINDS`] has them.
+    found: [Tally; KINDS.len()],
 }
 
 impl Work {
@@ -28,12 +53,58 @@ impl Work {
         self.lines += 1;
         self.src_tokens += translation.src_tokens;
         self.tgt_tokens += translation.hypotheses[0].ids.len();
+        if translation.src_tokens == 0 && translation.notices.is_empty() {
+            self.tally("blank", translation.line);
+        }
+        for notice in &translation.notices {
+            let kind = match notice {
+                Notice::Split { .. } => "split",
+                Notice::Unknown { .. } => "unknown",
+                Notice::Cut { .. } => "cut",
+                Notice::Loop { .. } => "loop",
+                Notice::Failed(_) => "failed",
+            };
+            self.tally(kind, translation.line);
+        }
+    }
+
+    fn tally(&mut self, kind: &str, line: u64) {
+        let tallies = KINDS.iter().zip(&mut self.found);
+        tallies.filter(|(name, _)| **name == kind).for_each(|(_, tally)| tally.add(line));
+    }
+
+    /// The kinds of which there is a line.
+    fn kinds(&self) -> impl Iterator<Item = (&'static str, &Tally)> {
+        KINDS.into_iter().zip(&self.found).filter(|(_, tally)| tally.count > 0)
+    }
+
+    /// Whether there is anything but blank lines that `--strict` does not let pass.
+    fn is_spotless(&self) -> bool {
+        self.kinds().all(|(kind, _)| kind == "blank")
+    }
+
+    /// The closing words, for input of which not everything is on the screen.
+    fn say(&self, run: Duration) {
+        /// Fewer lines are seen at once.
+        const MANY: u64 = 100;
+        /// Numbers that are printed.
+        const SHOWN: usize = 10;
+        if self.lines < MANY {
+            return;
+        }
+        let (seconds, speed) = (run.as_secs_f64(), self.lines as f64 / run.as_secs_f64());
+        say!("tx: {} lines in {seconds:.1} s, {speed:.0} lines/s", self.lines);
+        for (kind, tally) in self.kinds() {
+            let first: Vec<String> = tally.first.iter().take(SHOWN).map(u64::to_string).collect();
+            let more = if tally.count > SHOWN as u64 { ", ..." } else { "" };
+            say!("tx: {kind}: {} (line {}{more})", tally.count, first.join(", "));
+        }
     }
 
     fn report(&self, load: Duration, run: Duration) -> serde_json::Value {
-        let Work { lines, src_tokens, tgt_tokens } = *self;
+        let Work { lines, src_tokens, tgt_tokens, .. } = *self;
         let seconds = run.as_secs_f64();
-        serde_json::json!({
+        let mut report = serde_json::json!({
             "lines": lines,
             "src_tokens": src_tokens,
             "tgt_tokens": tgt_tokens,
@@ -41,7 +112,11 @@ impl Work {
             "tgt_tok_s": tgt_tokens as f64 / seconds,
             "load_s": load.as_secs_f64(),
             "peak_mib": super::peak_memory().map(|bytes| bytes as f64 / f64::from(1 << 20)),
-        })
+        });
+        for (kind, Tally { count, first }) in KINDS.into_iter().zip(&self.found) {
+            report[kind] = serde_json::json!({"count": count, "first": first});
+        }
+        report
     }
 }
 
@@ -75,11 +150,20 @@ pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
     };
     translator.search_options(&options)?;
     let mut prefixes = Prefixes::open(&args.drawing)?;
+    // Somebody who types is shown where, and gets each line at once.
+    let typed = args.files.is_empty() && args.text.is_none() && io::stdin().is_terminal();
+    let prompt = || {
+        if typed {
+            // There is nowhere left to report a failure to.
+            let _ = write!(io::stderr(), "> ");
+        }
+    };
     let lines = read_in_background(args.files, args.text);
     let mut out = BufWriter::new(io::stdout().lock());
     let mut failed = false;
     let mut number = 0;
     let mut work = Work::default();
+    prompt();
     while let Some(window) =
         next_window(&lines, translator.batch_size(&options).saturating_mul(WINDOW_BATCHES))
     {
@@ -95,6 +179,7 @@ pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
                 }
                 Ok(line) => {
                     if line.damaged {
+                        work.tally("damaged", number);
                         warn(number, "not valid UTF-8; U+FFFD stands for the bad bytes");
                     }
                     match prefixes.next(number) {
@@ -118,14 +203,20 @@ pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
                 .context("standard output")?;
         }
         out.flush().context("standard output")?;
+        prompt();
         if let Some(failure) = failure {
             return Err(failure);
         }
     }
+    if typed {
+        say!();
+    }
     prefixes.end(number)?;
+    work.say(start.elapsed() - load);
     if let Some(path) = &args.report {
         write_json(path, &work.report(load, start.elapsed() - load))?;
     }
+    failed |= args.strict && !work.is_spotless();
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

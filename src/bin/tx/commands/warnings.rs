@@ -16,6 +16,9 @@ pub fn report(translation: &Translation) -> bool {
             Notice::Cut { steps } => format!(
                 "no end after {steps} steps, so it was cut (--max-length and the positions of the model are the limit)"
             ),
+            Notice::Loop { rounds } => {
+                format!("says the same {rounds} times in a row (--no-repeat-ngram forbids that)")
+            }
             Notice::Failed(what) => {
                 failed = true;
                 format!("failed, so its translation is empty: {what}")
