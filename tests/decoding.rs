@@ -270,6 +270,7 @@ fn rules_agree_with_transformers() {
                 ..Rules::default()
             },
             min_length: number("min_length"),
+            like: if case["like"] == "hf" { search::Like::Hf } else { search::Like::Tx },
             ..search::Options::new(2, 3)
         };
         let sentence = Sentence { prefix: ids("prefix"), ..Sentence::new(ids("src"), 20) };

@@ -60,7 +60,7 @@ struct Beam<'a> {
     nodes: Vec<Node>,
     /// One per row, best first.
     live: Vec<Live>,
-    /// The n best so far, best first.
+    /// The best so far, best first.
     finished: Vec<Finished>,
     /// All that ever finished.
     n_finished: usize,
@@ -90,7 +90,7 @@ impl<'a> Beam<'a> {
     fn fate(&self, rank: usize, extension: &Extension, kept: usize) -> Fate {
         let Options { beam_size, eos, like, .. } = *self.options;
         let at_limit = self.step == self.max_length;
-        let by_rank = extension.token == eos || (at_limit && like == Like::Ct2);
+        let by_rank = extension.token == eos || (at_limit && like != Like::Tx);
         let within = if by_rank { rank < beam_size } else { kept < beam_size };
         if !within {
             Fate::Pruned
@@ -143,19 +143,20 @@ impl<'a> Beam<'a> {
         let score = self.options.score(log_prob, length);
         let place = self.finished.partition_point(|other| other.score.total_cmp(&score).is_ge());
         self.finished.insert(place, Finished { node, log_prob, score, finish });
-        self.finished.truncate(self.options.n_best);
+        self.finished.truncate(self.options.kept());
         self.n_finished += 1;
     }
 
     /// The best score that a live hypothesis can still reach, and the score that it has to beat to matter.
     fn bound_and_to_beat(&self) -> (Option<f64>, Option<f64>) {
-        if self.options.like == Like::Ct2 {
-            return (None, None);
-        }
+        let lengths = match self.options.like {
+            Like::Tx => self.step + 1..=self.max_length,
+            Like::Hf => self.step..=self.step,
+            Like::Ct2 => return (None, None),
+        };
         // All live hypotheses have one length, so the most probable has the best bound.
-        let lengths = self.step + 1..=self.max_length;
         let bound = self.live.first().map(|live| self.options.bound(live.log_prob, lengths));
-        (bound, self.finished.get(self.options.n_best - 1).map(|worst| worst.score))
+        (bound, self.finished.get(self.options.kept() - 1).map(|worst| worst.score))
     }
 
     /// Why the search ends after this step, if it does.
@@ -169,7 +170,7 @@ impl<'a> Beam<'a> {
         }
         let without_penalty = length_penalty.alpha() == 0.0;
         match like {
-            Like::Tx => (to_beat? >= bound?).then_some(Stop::Bound),
+            Like::Tx | Like::Hf => (to_beat? >= bound?).then_some(Stop::Bound),
             Like::Ct2 if without_penalty => {
                 (self.top_was_eos && self.n_finished >= n_best).then_some(Stop::Enough)
             }
@@ -269,6 +270,7 @@ impl Search for Beam<'_> {
     }
 
     fn finish(mut self) -> (Vec<Hypothesis>, Option<Trace>) {
+        self.finished.truncate(self.options.n_best);
         let hypotheses: Vec<Hypothesis> = self.finished.iter().map(|one| self.hypothesis(one)).collect();
         if let Some(trace) = &mut self.trace
             && trace.stop.is_some()

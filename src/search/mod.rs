@@ -79,6 +79,10 @@ pub enum Like {
     /// best extensions are closed, end mark or not; the first token cannot be an end mark, whose probability
     /// goes to the others. CTranslate2 bans nothing else by itself.
     Ct2,
+    /// As `transformers` does (compared with 5.24, `early_stopping=False`): ends when `beam_size` have finished of which none is worse
+    /// than the best live one would be if it ended as long as it is; at the step limit the `beam_size` best extensions are closed,
+    /// end mark or not.
+    Hf,
 }
 
 /// How to search.
@@ -143,6 +147,11 @@ impl Options {
             like: Like::Tx,
             sampling: None,
         }
+    }
+
+    /// Finished hypotheses that a search keeps: all that decide when it ends.
+    fn kept(&self) -> usize {
+        if self.like == Like::Hf { self.beam_size } else { self.n_best }
     }
 
     /// (log_prob - word_penalty · len) under the length penalty.

@@ -90,7 +90,7 @@ pub(super) fn apply(
         ban_repeated(row, rules.no_repeat_ngram, history);
     }
     match options.like {
-        Like::Tx if length < options.min_length => row[eos] = f32::NEG_INFINITY,
+        Like::Tx | Like::Hf if length < options.min_length => row[eos] = f32::NEG_INFINITY,
         Like::Ct2 if length <= options.min_length.max(1) => exclude_eos(row, norm, eos),
         _ => {}
     }

@@ -41,7 +41,7 @@ pub struct Options {
     pub n_best: Option<usize>,
     /// What a log_prob is divided by.
     pub length_penalty: Option<LengthPenalty>,
-    /// Whose rules end a search; those of CTranslate2 come with its length penalty and without banned pieces.
+    /// Whose rules end a search; those of others come with their length penalty and ban less.
     pub like: Like,
     /// Decoding steps at most, the end mark included; unset: source pieces + 50.
     pub max_length: Option<usize>,
@@ -243,7 +243,7 @@ impl Translator {
                 .or(foreign.length_penalty.map(LengthPenalty::Pow))
                 .unwrap_or(match options.like {
                     Like::Tx => LengthPenalty::Gnmt(0.6),
-                    Like::Ct2 => LengthPenalty::Pow(1.0),
+                    Like::Ct2 | Like::Hf => LengthPenalty::Pow(1.0),
                 }),
             word_penalty: options.word_penalty,
             bos: special.bos,
@@ -252,6 +252,7 @@ impl Translator {
                 banned: match options.like {
                     Like::Tx => vec![special.pad, special.unk, special.bos],
                     Like::Ct2 => Vec::new(),
+                    Like::Hf => vec![special.pad],
                 },
                 suppressed: options
                     .suppress

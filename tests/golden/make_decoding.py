@@ -3,7 +3,7 @@
 
     make_decoding.py        (transformers 5.24, torch 2.15)
 
-The model is tiny-marian, whose weights are random. `early_stopping="never"` is the stop rule of tx, and `suppress_tokens` bans
+The model is tiny-marian, whose weights are random. `early_stopping="never"` is the stop rule of tx, False that of `--like hf`, and `suppress_tokens` bans
 <pad>, <unk> and <s> as tx does.
 """
 import json, os, random
@@ -24,13 +24,16 @@ rules = [
     dict(beam=3, alpha=0.6, repetition_penalty=1.2, no_repeat_ngram=2, min_length=6),
     dict(beam=4, alpha=0.0, prefix=[5, 9, 7]),
     dict(beam=1, prefix=[8, 8], no_repeat_ngram=2),
+    dict(beam=4, alpha=1.0, like="hf"),
+    dict(beam=3, alpha=0.6, like="hf"),
+    dict(beam=5, alpha=1.0, like="hf", no_repeat_ngram=2),
 ]
 cases = []
 with torch.no_grad():
     for rule in rules:
         for src in sources:
             start = [2] + rule.get("prefix", [])
-            more = dict(early_stopping="never", length_penalty=rule["alpha"]) if rule["beam"] > 1 else {}
+            more = dict(early_stopping=rule.get("like") != "hf" and "never", length_penalty=rule["alpha"]) if rule["beam"] > 1 else {}
             out = model.generate(
                 input_ids=torch.tensor([src]), attention_mask=torch.ones(1, len(src), dtype=torch.long),
                 decoder_input_ids=torch.tensor([start]), num_beams=rule["beam"], do_sample=False, max_length=21,

@@ -82,7 +82,9 @@ pub struct Search {
     pub length_penalty: Option<LengthPenalty>,
     /// Whose rules of search to follow: `tx` stops when no live hypothesis can still win; `ct2` does what CTranslate2 does: it
     /// stops at --beam finished hypotheses, divides by pow:1.0 unless told otherwise, bans no piece, and lets no translation be
-    /// empty.
+    /// empty. `hf` does what `transformers` does: it stops when none of --beam finished ones is worse than the best live one as
+    /// it is, divides by pow:1.0 unless told otherwise, and bans the padding alone. `paper` is `tx` with --beam 4 and --length-penalty
+    /// gnmt:0.6 whatever the model asks for.
     #[arg(long, value_name = "WHOSE", value_enum, default_value = "tx")]
     pub like: LikeArg,
     /// Decoding steps at most; the end mark is one of them [default: pieces of the source with its end mark + 50].
@@ -122,6 +124,8 @@ pub enum PrecisionArg {
 pub enum LikeArg {
     Tx,
     Ct2,
+    Hf,
+    Paper,
 }
 
 /// Translate lines: one line in, one line out.

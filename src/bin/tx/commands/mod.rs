@@ -23,7 +23,7 @@ use tx::candle_core::Device;
 use tx::checkpoint::Checkpoint;
 use tx::data::Lines;
 use tx::ops::Precision;
-use tx::search::Like;
+use tx::search::{LengthPenalty, Like};
 use tx::text::Tokenizer;
 use tx::translate::{Options, Translator};
 
@@ -130,12 +130,14 @@ fn peak_memory() -> Option<usize> {
 
 /// The library's options for the flags.
 fn options(search: &Search) -> Options {
+    let paper_penalty = (search.like == LikeArg::Paper).then_some(LengthPenalty::Gnmt(0.6));
     Options {
-        beam_size: search.beam,
-        length_penalty: search.length_penalty,
+        beam_size: search.beam.or((search.like == LikeArg::Paper).then_some(4)),
+        length_penalty: search.length_penalty.or(paper_penalty),
         like: match search.like {
-            LikeArg::Tx => Like::Tx,
+            LikeArg::Tx | LikeArg::Paper => Like::Tx,
             LikeArg::Ct2 => Like::Ct2,
+            LikeArg::Hf => Like::Hf,
         },
         max_length: search.max_length,
         min_length: search.min_length.unwrap_or(0),
