@@ -14,7 +14,7 @@ use tx::rng::Rng;
 use tx::search::{self, Rules, Sentence, TransformerScorer};
 
 fn main() {
-    tx::memory::keep_freed();
+    tx::ops::keep_freed_memory();
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global().expect("the first pool");
     if std::env::args().any(|argument| argument == "growth") { growth() } else { divan::main() }
 }

@@ -18,7 +18,7 @@ const DROPOUT: Option<Dropout> = Some(Dropout { p: 0.1, key: 1 });
 fn main() {
     // SAFETY: nothing else runs yet. As in the program: candle's own pool gets one thread.
     unsafe { std::env::set_var("CANDLE_NUM_THREADS", "1") };
-    tx::memory::keep_freed();
+    tx::ops::keep_freed_memory();
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global().expect("the first pool");
     divan::main();
 }

@@ -19,7 +19,7 @@
 //! | 6.1 | beam search with length penalty | [`search`] | in the module |
 //! | Table 3 | sizes | [`config::Preset`] | in the module |
 //!
-//! Modules import downwards: `error config rng memory workers`, `ops`, `model`, `search`; `text`, `data`, `checkpoint`, `score`;
+//! Modules import downwards: `error config rng workers`, `ops`, `model`, `search`; `text`, `data`, `checkpoint`, `score`;
 //! `translate`; `train`, `doctor`.
 
 //! ```
@@ -41,7 +41,6 @@ pub mod config;
 pub mod data;
 pub mod doctor;
 pub mod error;
-pub mod memory;
 pub mod model;
 pub mod ops;
 pub mod rng;

@@ -94,7 +94,7 @@ fn open(path: Option<&Path>, search: &Search) -> anyhow::Result<(String, Transla
         Some((src, tgt)) => format!(" ({src} → {tgt})"),
         None => String::new(),
     };
-    tx::memory::keep_freed();
+    tx::ops::keep_freed_memory();
     say!("tx: model: {name}{languages}");
     Ok((name, translator))
 }

@@ -28,7 +28,7 @@ const INTERRUPTED: u8 = 130;
 const VERIFIED_STEPS: u64 = 10;
 
 pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
-    tx::memory::keep_freed();
+    tx::ops::keep_freed_memory();
     let device = device(&args.machine.device)?;
     let (given, tokenizer_file) = given(&args);
     // What no corpus can make right is refused before one is read.

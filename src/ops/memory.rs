@@ -2,7 +2,7 @@
 
 /// From now on freed memory stays with the program, where the allocator can be told so (glibc's): the next step or batch asks for
 /// the same again, and a training step would else spend a third of its time on page faults.
-pub fn keep_freed() {
+pub fn keep_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: these are settings of the allocator, which it takes at any time.
     unsafe {
