@@ -3,7 +3,9 @@
 pub mod forced;
 pub mod inspection;
 mod loops;
+mod options;
 pub mod segments;
+mod translation;
 
 use crate::checkpoint::{Checkpoint, Generation, TxInfo};
 use crate::error::{Error, Result};
@@ -11,14 +13,14 @@ use crate::model::{Transformer, linear};
 use crate::ops::{self, Precision};
 use crate::rng;
 use crate::search::{
-    self, Finish, Hypothesis, LengthPenalty, Like, Outcome, Rules, Sampling, Sentence, Trace,
-    TransformerScorer,
+    self, Finish, Hypothesis, LengthPenalty, Like, Outcome, Rules, Sentence, Trace, TransformerScorer,
 };
 use crate::text::{self, Tokenizer};
 use crate::workers::Workers;
 use candle_core::Device;
-use serde::Serialize;
+pub use options::Options;
 use std::sync::OnceLock;
+pub use translation::{Candidate, Line, Notice, Translation, numbered};
 
 /// A model ready to translate.
 #[derive(Debug)]
@@ -32,162 +34,9 @@ pub struct Translator {
     workers: OnceLock<Workers>,
 }
 
-/// How to translate. Unset fields take the model's own defaults.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Hypotheses kept at each step; 1 is greedy.
-    pub beam_size: Option<usize>,
-    /// Hypotheses returned.
-    pub n_best: Option<usize>,
-    /// What a log_prob is divided by.
-    pub length_penalty: Option<LengthPenalty>,
-    /// Whose rules end a search; those of others come with their length penalty and ban less.
-    pub like: Like,
-    /// Decoding steps at most, the end mark included; unset: source pieces + 50.
-    pub max_length: Option<usize>,
-    /// Decoding steps at least, as [`search::Options::min_length`] counts.
-    pub min_length: usize,
-    /// What every target token costs before the length penalty, as [`search::Options::word_penalty`].
-    pub word_penalty: f64,
-    /// Texts whose pieces never follow each other in a translation.
-    pub suppress: Vec<String>,
-    /// No sequence of this many pieces occurs twice in a translation; 0 turns it off.
-    pub no_repeat_ngram: usize,
-    /// As [`Rules::repetition_penalty`]; unset: 1, which turns it off.
-    pub repetition_penalty: Option<f32>,
-    /// Draws translations instead of searching for them, by `seed` and the number of the line.
-    pub sampling: Option<Sampling>,
-    /// Of `sampling`.
-    pub seed: u64,
-    /// Whether lines are pieces with blanks between them.
-    pub encoded: bool,
-    /// Whether pieces are put together to a text; else it has them with blanks between them.
-    pub decode: bool,
-    /// Sentences translated together.
-    pub batch_size: Option<usize>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            beam_size: None,
-            n_best: None,
-            length_penalty: None,
-            like: Like::default(),
-            max_length: None,
-            min_length: 0,
-            word_penalty: 0.0,
-            suppress: Vec::new(),
-            no_repeat_ngram: 0,
-            repetition_penalty: None,
-            sampling: None,
-            seed: 0,
-            encoded: false,
-            decode: true,
-            batch_size: None,
-        }
-    }
-}
-
 /// Sentences translated together unless told otherwise: products in f32 gain by more rows, the others need no more than these.
 fn default_batch_size(precision: Precision) -> usize {
     if precision == Precision::F32 { 32 } else { 16 }
-}
-
-/// A line to translate.
-#[derive(Debug, Clone)]
-pub struct Line {
-    /// Its number, from 1.
-    pub number: u64,
-    /// What it says.
-    pub text: String,
-    /// What its translation begins with.
-    pub prefix: Option<String>,
-}
-
-impl From<(u64, String)> for Line {
-    fn from((number, text): (u64, String)) -> Self {
-        Line { number, text, prefix: None }
-    }
-}
-
-/// One line's translation.
-#[derive(Debug, Clone, Serialize)]
-pub struct Translation {
-    /// Number of the line, from 1.
-    pub line: u64,
-    /// The line as it was read.
-    pub src: String,
-    /// Best first, at least one; a blank line has one that is empty.
-    pub hypotheses: Vec<Candidate>,
-    /// Pieces of the source with its end mark; 0 of a blank line.
-    #[serde(skip)]
-    pub src_tokens: usize,
-    /// What the user should know of this line.
-    #[serde(skip)]
-    pub notices: Vec<Notice>,
-}
-
-impl Translation {
-    /// The text of the best hypothesis.
-    pub fn into_text(mut self) -> String {
-        self.hypotheses.swap_remove(0).text
-    }
-}
-
-/// `lines` with their numbers from 1, as [`Translator::translate`] takes them.
-pub fn numbered(lines: &[String]) -> Vec<(u64, String)> {
-    (1..).zip(lines.iter().cloned()).collect()
-}
-
-/// One hypothesis as text.
-#[derive(Debug, Clone, Serialize)]
-pub struct Candidate {
-    /// What is printed.
-    pub text: String,
-    /// Its pieces, with the end mark if it was produced.
-    pub tokens: Vec<String>,
-    /// Their ids.
-    pub ids: Vec<u32>,
-    /// Natural logarithm of its probability, the sum of `token_log_probs`.
-    pub log_prob: f64,
-    /// `log_prob` under the length penalty.
-    pub score: f64,
-    /// Of each piece, given those before it.
-    pub token_log_probs: Vec<f32>,
-    /// Whether it ended itself or was cut.
-    pub finish: Finish,
-}
-
-/// Something about a line that the user should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
-    /// It has more pieces than the model has positions, and was translated in parts.
-    Split {
-        /// Of the whole line, end mark included.
-        pieces: usize,
-        /// Of the model.
-        limit: usize,
-        /// That were translated.
-        parts: usize,
-    },
-    /// Some of its text is outside the vocabulary, so the model did not see it.
-    Unknown {
-        /// How many pieces.
-        pieces: usize,
-    },
-    /// The best hypothesis did not end within the limit.
-    Cut {
-        /// The limit.
-        steps: usize,
-    },
-    /// The best hypothesis says the same several times in a row, and the line does not.
-    Loop {
-        /// How often.
-        rounds: usize,
-    },
-    /// It could not be translated; its hypothesis is empty.
-    Failed(String),
 }
 
 impl Translator {
@@ -580,44 +429,5 @@ impl Job {
 
     fn src_length(&self) -> usize {
         self.src().len()
-    }
-}
-
-impl Candidate {
-    /// Has its pieces for a text, without the end mark.
-    fn show_pieces(&mut self) {
-        let end = usize::from(self.finish == Finish::Eos && !self.tokens.is_empty());
-        self.text = self.tokens[..self.tokens.len() - end].join(" ");
-    }
-
-    /// The hypotheses of a line's parts as one: texts joined by a blank, log_probs added. No part is the empty
-    /// hypothesis.
-    fn join<'a>(parts: impl IntoIterator<Item = &'a Candidate>, search: &search::Options) -> Candidate {
-        let mut whole = Candidate {
-            text: String::new(),
-            tokens: Vec::new(),
-            ids: Vec::new(),
-            log_prob: 0.0,
-            score: 0.0,
-            token_log_probs: Vec::new(),
-            finish: Finish::Eos,
-        };
-        for part in parts {
-            if !whole.text.is_empty() && !part.text.is_empty() {
-                whole.text.push(' ');
-            }
-            whole.text.push_str(&part.text);
-            whole.tokens.extend_from_slice(&part.tokens);
-            whole.ids.extend_from_slice(&part.ids);
-            whole.log_prob += part.log_prob;
-            whole.token_log_probs.extend_from_slice(&part.token_log_probs);
-            if part.finish == Finish::Cut {
-                whole.finish = Finish::Cut;
-            }
-        }
-        if !whole.ids.is_empty() {
-            whole.score = search.score(whole.log_prob, whole.ids.len());
-        }
-        whole
     }
 }
