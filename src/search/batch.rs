@@ -102,6 +102,7 @@ fn run_steps<S: Scorer, T: Search>(
     // Sentence and number of rows of all that are still running, in the order of the rows.
     let mut running: Vec<(usize, usize)> = (0..src.len()).map(|sentence| (sentence, 1)).collect();
     let (mut rows, mut next, mut still_running) = (Vec::new(), Vec::new(), Vec::new());
+    let look_back = options.rules.look_back();
     let mut scores = Scores::default();
     let mut length = 0;
     while !running.is_empty() {
@@ -111,7 +112,6 @@ fn run_steps<S: Scorer, T: Search>(
         let mut each = logits.chunks_exact_mut(vocab_size).zip(norms.iter_mut());
         for &(sentence, n) in &running {
             for (row, (logits, norm)) in each.by_ref().take(n).enumerate() {
-                let look_back = options.rules.look_back();
                 let history = if look_back { searches[sentence].history(row) } else { Vec::new() };
                 rules::apply(logits, norm, options, &sentences[sentence], &history, length);
             }

@@ -168,16 +168,6 @@ impl Translator {
         }
     }
 
-    /// Decoding steps for a source of `src_length` pieces with its end mark: never more than the model has positions.
-    pub fn max_length(&self, src_length: usize, options: &Options) -> usize {
-        search::max_length(
-            src_length,
-            options.max_length,
-            options.min_length,
-            self.model.config().max_positions,
-        )
-    }
-
     /// Searches for one source, recording every step.
     pub fn search_traced(&self, src: &[u32], options: &Options) -> Result<(Vec<Hypothesis>, Trace)> {
         let mut traces = Vec::new();
@@ -193,9 +183,9 @@ impl Translator {
         options: &Options,
         traces: Option<&mut Vec<Trace>>,
     ) -> Result<Vec<Hypothesis>> {
-        let limit = self.max_length(src.len(), options);
         let scorer = TransformerScorer::new(&self.model);
-        let (sentence, options) = ([Sentence::new(src.to_vec(), limit)], self.search_options(options)?);
+        let sentence = [self.sentence(src.to_vec(), Vec::new(), options.seed, options)?];
+        let options = self.search_options(options)?;
         let mut found = ops::together(|| search::decode(&scorer, &sentence, &options, traces))?;
         found.pop().unwrap_or_else(|| Err(Error::Numeric("the search gave no result".into())))
     }
@@ -277,7 +267,7 @@ impl Translator {
             return Err(Error::Data(format!("{pieces} pieces are more than the model's {positions}")));
         }
         let max_length = search::max_length(src.len(), options.max_length, least, positions);
-        if prefix.len() >= max_length {
+        if !prefix.is_empty() && prefix.len() >= max_length {
             let pieces = prefix.len();
             return Err(Error::Data(format!(
                 "its prefix of {pieces} pieces does not fit the limit of {max_length}, end mark included"
@@ -360,9 +350,10 @@ impl Translator {
             let limit = self.model.config().max_positions;
             notices.push(Notice::Split { pieces: job.pieces, limit, parts: parts.len() });
         }
-        let best = |found: &Outcome| found.as_ref().ok()?.first().map(|one| one.ids.clone());
-        let loops =
-            parts.iter().filter_map(|(found, job)| loops::rounds_of_loop(job.src(), &best(found)?)).max();
+        let rounds = |(found, job): &(Outcome, Job)| {
+            loops::rounds_of_loop(job.src(), &found.as_ref().ok()?.first()?.ids)
+        };
+        let loops = parts.iter().filter_map(rounds).max();
         let mut lists = Vec::new();
         for (found, _) in parts {
             match found

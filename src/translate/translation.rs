@@ -102,8 +102,13 @@ pub enum Notice {
 impl Candidate {
     /// Has its pieces for a text, without the end mark.
     pub(super) fn show_pieces(&mut self) {
+        self.text = self.pieces().join(" ");
+    }
+
+    /// Its pieces, without the end mark.
+    pub fn pieces(&self) -> &[String] {
         let end = usize::from(self.finish == Finish::Eos && !self.tokens.is_empty());
-        self.text = self.tokens[..self.tokens.len() - end].join(" ");
+        &self.tokens[..self.tokens.len() - end]
     }
 
     /// The hypotheses of a line's parts as one: texts joined by a blank, log_probs added. No part is the empty

@@ -28,8 +28,8 @@ pub fn write(
         }
         TranslationFormat::Fairseq => {
             let src = translator.encode(&translation.src)?;
-            let pieces = src.iter().take(src.len() - 1).map(|&id| translator.tokenizer().piece(id));
-            writeln!(out, "S-{}\t{}", translation.line - 1, joined(pieces))?;
+            let pieces = src[..src.len() - 1].iter().map(|&id| translator.tokenizer().piece(id));
+            writeln!(out, "S-{}\t{}", translation.line - 1, pieces.collect::<Vec<_>>().join(" "))?;
             hypotheses.iter().try_for_each(|one| fairseq(out, translation.line - 1, one))?;
         }
     }
@@ -51,17 +51,11 @@ fn marian(out: &mut impl Write, line: u64, one: &Candidate, word_scores: bool) -
 /// `H-LINE SCORE PIECES`, `D-LINE SCORE TEXT` and `P-LINE SCORES` with tabs between, lines from 0, logarithms to base 2.
 fn fairseq(out: &mut impl Write, line: u64, one: &Candidate) -> io::Result<()> {
     let score = one.score / LN_2;
-    let ended = usize::from(one.finish == tx::search::Finish::Eos && !one.tokens.is_empty());
-    let pieces = one.tokens.iter().take(one.tokens.len() - ended).map(String::as_str);
-    writeln!(out, "H-{line}\t{score}\t{}", joined(pieces))?;
+    writeln!(out, "H-{line}\t{score}\t{}", one.pieces().join(" "))?;
     writeln!(out, "D-{line}\t{score}\t{}", escaped(&one.text))?;
     let scores: Vec<String> =
         one.token_log_probs.iter().map(|&x| format!("{:.4}", f64::from(x) / LN_2)).collect();
     writeln!(out, "P-{line}\t{}", scores.join(" "))
-}
-
-fn joined<'a>(pieces: impl Iterator<Item = &'a str>) -> String {
-    pieces.collect::<Vec<_>>().join(" ")
 }
 
 /// `text` on one line and without tabs: these and backslashes as `\t`, `\n`, `\r` and `\\`.
