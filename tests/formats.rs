@@ -91,7 +91,7 @@ fn pieces_are_text_and_text_is_pieces() {
         assert!(!output.status.success() && stderr(&output).contains(part), "{}", stderr(&output));
     }
     // A piece that there is not is unknown, as in text.
-    assert!(stderr(&run(&["translate", "--no-encode"], b"nonsense")).contains("1 pieces are outside"));
+    assert!(stderr(&run(&["translate", "--no-encode"], b"nonsense")).contains("1 piece is outside"));
 }
 
 #[test]

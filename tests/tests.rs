@@ -1,5 +1,7 @@
 //! The integration tests, one binary: each module says what it checks and against what.
 
+/// Which source word a word comes from, against the attention that `tx inspect-attention` shows.
+mod alignment;
 mod common;
 /// What `tx train` reads: standard input, several corpora, filters, the cache; `--dry-run`; `tx doctor`.
 mod corpora;
@@ -30,3 +32,5 @@ mod report;
 mod scoring;
 /// Whole training runs: they learn, repeat to the byte, and resume.
 mod training;
+/// What may be asked of translations: what they must contain, several models, unknown pieces, sentence by sentence.
+mod wishes;

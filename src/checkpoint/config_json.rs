@@ -21,9 +21,21 @@ pub struct TxInfo {
     pub tgt_lang: String,
     /// SHA-256 of `tokenizer.json`.
     pub tokenizer_sha256: String,
+    /// The head whose cross-attention says best which source word a target word is the translation of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignment_head: Option<AlignmentHead>,
     /// Where the weights come from: seed, data hash, version, settings, dev scores.
     #[serde(default)]
     pub provenance: Value,
+}
+
+/// Where alignments are read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlignmentHead {
+    /// Layer of the decoder, from 0.
+    pub layer: usize,
+    /// Head of its cross-attention, from 0; none is the mean of all.
+    pub head: Option<usize>,
 }
 
 /// The present version of [`TxInfo`].
@@ -261,6 +273,7 @@ mod tests {
             src_lang: "en".into(),
             tgt_lang: "de".into(),
             tokenizer_sha256: "00".into(),
+            alignment_head: Some(AlignmentHead { layer: 1, head: None }),
             provenance: json!({"seed": 1}),
         };
         assert_eq!(from_json(&to_json(&config, Some(&info), DType::F32)).unwrap(), (config, Some(info)));

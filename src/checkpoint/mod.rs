@@ -13,7 +13,7 @@ use crate::model::parameters::{self, LOGITS_BIAS, Weights};
 use crate::ops::Precision;
 use crate::text::Tokenizer;
 use candle_core::{DType, Device, Tensor};
-pub use config_json::TxInfo;
+pub use config_json::{AlignmentHead, TxInfo};
 pub use files::Contents;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -34,9 +34,9 @@ impl Pass {
         Pass { noise: Some(Noise { key, place: 0 }), trace: None }
     }
 
-    /// Without dropout, recording attention weights.
-    pub fn traced() -> Self {
-        Pass { noise: None, trace: Some(Trace::default()) }
+    /// Without dropout, recording the attention weights of `kinds`.
+    pub fn traced(kinds: &'static [Kind]) -> Self {
+        Pass { noise: None, trace: Some(Trace::new(kinds)) }
     }
 
     /// The record, if one was asked for.

@@ -1,4 +1,4 @@
-//! The record of attention weights of one run: what `tx inspect-attention` shows.
+//! The record of attention weights of one run: what `tx inspect-attention` shows, and what alignments are read from.
 
 use crate::error::Result;
 use crate::ops::Spans;
@@ -17,18 +17,29 @@ pub enum Kind {
     Cross,
 }
 
-/// Attention weights by layer; each tensor is [h, q, k] of the run's first sentence, rows sum to 1.
-#[derive(Debug, Default)]
+impl Kind {
+    /// All of them.
+    pub const ALL: &'static [Kind] = &[Kind::EncoderSelf, Kind::DecoderSelf, Kind::Cross];
+}
+
+/// Attention weights of the kinds that were asked for: of each layer those of each sentence, [h, q, k], whose rows sum to 1.
+#[derive(Debug)]
 pub struct Trace {
+    kinds: &'static [Kind],
     /// Queries and keys: src.
-    pub encoder_self: Vec<Tensor>,
+    pub encoder_self: Vec<Vec<Tensor>>,
     /// Queries: tgt_out, keys: tgt_in.
-    pub decoder_self: Vec<Tensor>,
+    pub decoder_self: Vec<Vec<Tensor>>,
     /// Queries: tgt_out, keys: src.
-    pub cross: Vec<Tensor>,
+    pub cross: Vec<Vec<Tensor>>,
 }
 
 impl Trace {
+    /// An empty record for `kinds`.
+    pub(super) fn new(kinds: &'static [Kind]) -> Self {
+        Trace { kinds, encoder_self: Vec::new(), decoder_self: Vec::new(), cross: Vec::new() }
+    }
+
     /// Adds the next layer of `kind`, of queries q [n_q, d] over keys and values kv [n_k, 2d].
     pub(super) fn record(
         &mut self,
@@ -38,13 +49,15 @@ impl Trace {
         spans: &Arc<Spans>,
         n_heads: usize,
     ) -> Result<()> {
+        if !self.kinds.contains(&kind) {
+            return Ok(());
+        }
         let layers = match kind {
             Kind::EncoderSelf => &mut self.encoder_self,
             Kind::DecoderSelf => &mut self.decoder_self,
             Kind::Cross => &mut self.cross,
         };
-        layers
-            .extend(attention_weights(q, &kv.narrow(1, 0, q.dim(1)?)?, spans, n_heads)?.into_iter().take(1));
+        layers.push(attention_weights(q, &kv.narrow(1, 0, q.dim(1)?)?, spans, n_heads)?);
         Ok(())
     }
 }

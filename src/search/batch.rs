@@ -38,8 +38,10 @@ pub(super) trait Search {
 /// Refuses settings that do not fit the batch or the scorer.
 pub(super) fn check<S: Scorer>(scorer: &S, sentences: &[Sentence], options: &Options) -> Result<()> {
     options.check(scorer.vocab_size())?;
-    for (number, Sentence { max_length, prefix, .. }) in (1..).zip(sentences) {
-        let (min, forced, vocab_size) = (options.min_length, prefix.len(), scorer.vocab_size());
+    for (number, Sentence { max_length, prefix, constraints, .. }) in (1..).zip(sentences) {
+        let (min, forced, must) = (options.min_length, prefix.len(), constraints.len());
+        let vocab_size = scorer.vocab_size();
+        let mut given = prefix.iter().copied().chain(constraints.tokens());
         let message = if *max_length == 0 {
             format!(
                 "step limit 0 for sentence {number} of the batch: expected at least 1, the step that gives the end mark"
@@ -51,9 +53,14 @@ pub(super) fn check<S: Scorer>(scorer: &S, sentences: &[Sentence], options: &Opt
             )
         } else if *max_length <= forced && forced > 0 {
             format!("a prefix of {forced} tokens does not fit the limit of {max_length}, end mark included")
-        } else if let Some(id) = prefix.iter().find(|&&id| id as usize >= vocab_size || id == options.eos) {
+        } else if must > 0 && *max_length <= forced + must {
             format!(
-                "token id {id} cannot be part of a prefix: expected one of {vocab_size} that is not the end mark"
+                "{must} tokens that must be said{} do not fit the limit of {max_length}, end mark included",
+                if forced > 0 { format!(" and a prefix of {forced}") } else { String::new() }
+            )
+        } else if let Some(id) = given.find(|&id| id as usize >= vocab_size || id == options.eos) {
+            format!(
+                "token id {id} cannot be part of what is to be said: expected one of {vocab_size} that is not the end mark"
             )
         } else {
             continue;
@@ -111,6 +118,7 @@ fn run_steps<S: Scorer, T: Search>(
         let Scores { logits, norms } = &mut scores;
         let mut each = logits.chunks_exact_mut(vocab_size).zip(norms.iter_mut());
         for &(sentence, n) in &running {
+            let look_back = look_back || !sentences[sentence].constraints.is_empty();
             for (row, (logits, norm)) in each.by_ref().take(n).enumerate() {
                 let history = if look_back { searches[sentence].history(row) } else { Vec::new() };
                 rules::apply(logits, norm, options, &sentences[sentence], &history, length);

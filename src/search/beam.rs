@@ -7,12 +7,16 @@
 //! Departs from the paper, which does not say when to stop: here the search goes on until no live hypothesis
 //! can enter the n best any more, under the same penalty. Stopping at the first finished hypothesis would
 //! favour short ones.
+//!
+//! With constraints the hypotheses that are equally far with them are a beam of their own, and all this is said of each of them.
 
 use crate::error::Result;
 use crate::search::batch::{self, Rows, Search};
+use crate::search::constraints::{Constraints, Progress};
 use crate::search::top_k::{Extension, TopK};
 use crate::search::trace::{self, Candidate, Fate, Ranked, Stop};
 use crate::search::{Finish, Hypothesis, Like, Options, Outcome, Scorer, Sentence, Trace};
+use std::collections::BTreeSet;
 
 /// Beam search. Arguments and result are those of [`decode`](crate::search::decode), which see for width 1.
 pub fn beam_search<S: Scorer>(
@@ -23,7 +27,7 @@ pub fn beam_search<S: Scorer>(
 ) -> Result<Vec<Outcome>> {
     batch::check(scorer, sentences, options)?;
     let traced = traces.is_some();
-    let searches = sentences.iter().map(|one| Beam::new(options, one.max_length, traced)).collect();
+    let searches = sentences.iter().map(|one| Beam::new(options, one, traced)).collect();
     batch::run(scorer, sentences, options, searches, traces)
 }
 
@@ -55,6 +59,7 @@ struct Finished {
 struct Beam<'a> {
     options: &'a Options,
     max_length: usize,
+    constraints: &'a Constraints,
     /// Steps done, which is the length of the live hypotheses.
     step: usize,
     nodes: Vec<Node>,
@@ -71,10 +76,12 @@ struct Beam<'a> {
 }
 
 impl<'a> Beam<'a> {
-    fn new(options: &'a Options, max_length: usize, traced: bool) -> Self {
+    fn new(options: &'a Options, sentence: &'a Sentence, traced: bool) -> Self {
+        let Sentence { max_length, ref constraints, .. } = *sentence;
         Beam {
             options,
             max_length,
+            constraints,
             step: 0,
             nodes: vec![Node { parent: ROOT, token: options.bos, token_log_prob: 0.0 }],
             live: vec![Live { node: ROOT, log_prob: 0.0 }],
@@ -86,15 +93,32 @@ impl<'a> Beam<'a> {
         }
     }
 
-    /// What becomes of the extension at `rank`, when `kept` better ones without EOS have already been kept.
-    fn fate(&self, rank: usize, extension: &Extension, kept: usize) -> Fate {
+    /// What becomes of the extension at `rank`, when `kept` better ones without EOS have already been kept of `places`.
+    fn fate(&self, rank: usize, extension: &Extension, kept: usize, places: usize) -> Fate {
         let Options { beam_size, eos, like, .. } = *self.options;
         let at_limit = self.step == self.max_length;
-        let by_rank = extension.token == eos || (at_limit && like != Like::Tx);
-        let within = if by_rank { rank < beam_size } else { kept < beam_size };
+        let ends = extension.token == eos;
+        let within = match like {
+            Like::Tx => {
+                if ends {
+                    rank < places
+                } else {
+                    kept < places
+                }
+            }
+            Like::Fairseq if ends => rank < places && self.n_finished < beam_size,
+            Like::Ct2 | Like::Hf | Like::Fairseq => {
+                if ends || at_limit {
+                    rank < places
+                } else {
+                    kept < places
+                }
+            }
+            Like::Marian => rank < places,
+        };
         if !within {
             Fate::Pruned
-        } else if extension.token == eos {
+        } else if ends {
             Fate::Finished
         } else if at_limit {
             Fate::Cut
@@ -103,29 +127,74 @@ impl<'a> Beam<'a> {
         }
     }
 
-    /// The 2 × beam best extensions of the live hypotheses, best first.
+    /// The 2 × beam best extensions of the live hypotheses, best first; with constraints those of each bank, and all that are
+    /// further with them.
     fn candidates(&mut self, rows: Rows<'_>) -> Result<Vec<Extension>> {
-        for (row, (live, (logits, norm))) in self.live.iter().zip(rows.iter()).enumerate() {
-            let scanned = self.top_k.scan(row as u32, live.log_prob, logits, norm);
-            scanned.map_err(|entry| entry.at_step(self.step))?;
+        if self.constraints.is_empty() {
+            self.scan(rows, |_| true)?;
+            return Ok(self.top_k.take());
         }
-        Ok(self.top_k.take())
+        let progress: Vec<Progress> =
+            self.live.iter().map(|live| self.constraints.progress(&self.tokens(live.node))).collect();
+        let banks: BTreeSet<usize> = progress.iter().map(Progress::bank).collect();
+        let mut found = BTreeSet::new();
+        for bank in banks {
+            self.scan(rows, |row| progress[row].bank() == bank)?;
+            found.extend(self.top_k.take());
+        }
+        for ((row, live), (logits, norm)) in (0..).zip(&self.live).zip(rows.iter()) {
+            for token in self.constraints.next(&progress[row as usize]) {
+                let token_log_prob = norm.log_prob(logits[token as usize]);
+                if token_log_prob > f32::NEG_INFINITY {
+                    let log_prob = live.log_prob + f64::from(token_log_prob);
+                    found.insert(Extension { log_prob, row, token, token_log_prob });
+                }
+            }
+        }
+        Ok(found.into_iter().rev().collect())
+    }
+
+    /// Shows `top_k` the rows that are `chosen`.
+    fn scan(&mut self, rows: Rows<'_>, chosen: impl Fn(usize) -> bool) -> Result<()> {
+        for (row, (live, (logits, norm))) in self.live.iter().zip(rows.iter()).enumerate() {
+            if chosen(row) {
+                let scanned = self.top_k.scan(row as u32, live.log_prob, logits, norm);
+                scanned.map_err(|entry| entry.at_step(self.step))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The beam that an extension competes in.
+    fn bank(&self, extension: &Extension) -> usize {
+        if self.constraints.is_empty() {
+            return 0;
+        }
+        let before = self.constraints.progress(&self.tokens(self.live[extension.row as usize].node));
+        self.constraints.after(&before, extension.token).bank()
     }
 
     /// Decides on every candidate; returns the new live hypotheses, and pushes their rows and tokens to `next`.
     fn keep(&mut self, candidates: &[Extension], next: &mut Vec<(usize, u32)>) -> Vec<Live> {
-        let (mut live, mut kept) = (Vec::with_capacity(self.options.beam_size), 0);
-        self.top_was_eos |= candidates.first().is_some_and(|best| best.token == self.options.eos);
+        let Options { beam_size, like, eos, .. } = *self.options;
+        self.top_was_eos |= candidates.first().is_some_and(|best| best.token == eos);
+        let places =
+            if like == Like::Marian { beam_size - self.n_finished.min(beam_size) } else { beam_size };
+        // Of each bank, the candidates that were looked at, and those that were kept without EOS.
+        let mut banks = vec![(0, 0); self.constraints.len() + 1];
+        let mut live = Vec::with_capacity(beam_size);
         for (rank, extension) in candidates.iter().enumerate() {
-            let fate = self.fate(rank, extension, kept);
+            let bank = self.bank(extension);
+            let (seen, kept) = banks[bank];
+            let fate = self.fate(seen, extension, kept, places);
             let node = self.nodes.len() as u32;
             self.record_candidate(rank, extension, node, fate);
+            banks[bank] = (seen + 1, kept + usize::from(matches!(fate, Fate::Live | Fate::Cut)));
             if fate == Fate::Pruned {
                 continue;
             }
             let Extension { log_prob, row, token, token_log_prob } = *extension;
             self.nodes.push(Node { parent: self.live[row as usize].node, token, token_log_prob });
-            kept += usize::from(fate != Fate::Finished);
             match fate {
                 Fate::Finished => self.add_finished(node, log_prob, self.step, Finish::Eos),
                 Fate::Cut => self.add_finished(node, log_prob, self.step, Finish::Cut),
@@ -152,7 +221,7 @@ impl<'a> Beam<'a> {
         let lengths = match self.options.like {
             Like::Tx => self.step + 1..=self.max_length,
             Like::Hf => self.step..=self.step,
-            Like::Ct2 => return (None, None),
+            Like::Ct2 | Like::Fairseq | Like::Marian => return (None, None),
         };
         // All live hypotheses have one length, so the most probable has the best bound.
         let bound = self.live.first().map(|live| self.options.bound(live.log_prob, lengths));
@@ -170,11 +239,16 @@ impl<'a> Beam<'a> {
         }
         let without_penalty = length_penalty.alpha() == 0.0;
         match like {
+            Like::Tx if beam_size == 1 && self.constraints.is_empty() => {
+                (self.n_finished > 0).then_some(Stop::Eos)
+            }
             Like::Tx | Like::Hf => (to_beat? >= bound?).then_some(Stop::Bound),
             Like::Ct2 if without_penalty => {
                 (self.top_was_eos && self.n_finished >= n_best).then_some(Stop::Enough)
             }
-            Like::Ct2 => (self.n_finished >= beam_size).then_some(Stop::Enough),
+            Like::Ct2 | Like::Fairseq | Like::Marian => {
+                (self.n_finished >= beam_size).then_some(Stop::Enough)
+            }
         }
     }
 
@@ -185,6 +259,13 @@ impl<'a> Beam<'a> {
             node = own.map_or(ROOT, |own| own.parent);
             own
         })
+    }
+
+    /// The tokens of a node's hypothesis.
+    fn tokens(&self, node: u32) -> Vec<u32> {
+        let mut tokens: Vec<u32> = self.path(node).map(|node| node.token).collect();
+        tokens.reverse();
+        tokens
     }
 
     /// The hypothesis that ends in a node.
@@ -242,10 +323,7 @@ impl<'a> Beam<'a> {
 
 impl Search for Beam<'_> {
     fn history(&self, row: usize) -> Vec<u32> {
-        let tokens = self.path(self.live[row].node).map(|node| node.token);
-        let mut tokens: Vec<u32> = tokens.collect();
-        tokens.reverse();
-        tokens
+        self.tokens(self.live[row].node)
     }
 
     fn advance(&mut self, rows: Rows<'_>, next: &mut Vec<(usize, u32)>) -> Result<()> {

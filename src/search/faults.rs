@@ -6,7 +6,7 @@ use crate::search::toy::{
     sentences, table, traced,
 };
 use crate::search::trace::Stop;
-use crate::search::{Finish, Hypothesis, LengthPenalty, Like, Options, check_sizes, decode, max_length};
+use crate::search::{Finish, Hypothesis, LengthPenalty, Like, Options, check_sizes, decode};
 
 /// A model that loops and never ends gets its limit of steps, not one more, and what it said.
 #[test]
@@ -16,7 +16,7 @@ fn a_model_that_never_ends_is_cut_at_the_limit() {
             assert!(prefix.len() < 7, "asked for a step beyond the positions of the model");
             distribution(&[(A, 0.9), (B, 0.1)])
         });
-        let limit = max_length(3, None, 0, 7);
+        let limit = Like::Tx.max_length(3, None, 0, 7);
         let list = decode(&toy, &sentences(&[vec![]], &[limit]), &options(beam_size, 1), None)
             .unwrap()
             .remove(0)
@@ -28,11 +28,11 @@ fn a_model_that_never_ends_is_cut_at_the_limit() {
 
 #[test]
 fn step_limit_is_the_smaller_of_what_was_asked_and_what_the_model_has() {
-    assert_eq!(max_length(10, None, 0, 512), 60);
-    assert_eq!(max_length(500, None, 0, 512), 512);
-    assert_eq!(max_length(10, Some(7), 0, 512), 7);
-    assert_eq!(max_length(10, None, 80, 512), 130);
-    assert_eq!(max_length(10, Some(1000), 0, 512), 512);
+    assert_eq!(Like::Tx.max_length(10, None, 0, 512), 60);
+    assert_eq!(Like::Tx.max_length(500, None, 0, 512), 512);
+    assert_eq!(Like::Tx.max_length(10, Some(7), 0, 512), 7);
+    assert_eq!(Like::Tx.max_length(10, None, 80, 512), 130);
+    assert_eq!(Like::Tx.max_length(10, Some(1000), 0, 512), 512);
 }
 
 /// The same scorer, B after A and B alone.

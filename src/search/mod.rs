@@ -5,7 +5,9 @@
 //!
 //! - [`LengthPenalty`]: what makes hypotheses of different lengths comparable;
 //! - [`greedy()`], [`beam_search`] and [`sample()`], for one sentence each, and the batch that runs many of them together;
-//! - [`Rules`]: what may not be said, whatever the model says;
+//! - [`Like`]: whose rules end a search;
+//! - [`Rules`] and [`Constraints`]: what may not and what must be said, whatever the model says;
+//! - [`Ensemble`]: several models as one;
 //! - [`trace`]: a record of everything a search looked at.
 //!
 //! `log_prob` is a sum of natural logarithms, added up in f64. `score` is `log_prob` under the length penalty.
@@ -13,10 +15,13 @@
 
 mod batch;
 mod beam;
+mod constraints;
+mod ensemble;
 #[cfg(test)]
 mod faults;
 mod greedy;
 mod length_penalty;
+mod like;
 #[cfg(test)]
 mod properties;
 mod rules;
@@ -35,8 +40,11 @@ use crate::error::{Error, Result};
 use crate::ops::Scores;
 
 pub use beam::beam_search;
+pub use constraints::Constraints;
+pub use ensemble::{Ensemble, log_add, log_weights};
 pub use greedy::greedy;
 pub use length_penalty::{LengthPenalty, gnmt_divisor, pow_divisor};
+pub use like::Like;
 pub use rules::Rules;
 pub use sample::{Sampling, sample};
 pub use trace::Trace;
@@ -67,24 +75,6 @@ pub trait Scorer {
     fn reorder(&self, state: &mut Self::State, rows: &[usize]) -> Result<()>;
 }
 
-/// Whose rules end a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Like {
-    /// Ends when no live hypothesis can still enter the n best.
-    #[default]
-    Tx,
-    /// As CTranslate2 does (compared with 4.8.5): ends at `beam_size` finished hypotheses, or without a length penalty
-    /// once the best extension was an end mark and `n_best` have finished; at the step limit the `beam_size`
-    /// best extensions are closed, end mark or not; the first token cannot be an end mark, whose probability
-    /// goes to the others. CTranslate2 bans nothing else by itself.
-    Ct2,
-    /// As `transformers` does (compared with 5.24, `early_stopping=False`): ends when `beam_size` have finished of which none is worse
-    /// than the best live one would be if it ended as long as it is; at the step limit the `beam_size` best extensions are closed,
-    /// end mark or not.
-    Hf,
-}
-
 /// How to search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -103,7 +93,7 @@ pub struct Options {
     /// What may not be said.
     pub rules: Rules,
     /// EOS cannot be chosen before this many steps, its own included (as `max_length` counts). With [`Like::Ct2`] there are
-    /// as many tokens before EOS, as CTranslate2 counts.
+    /// as many tokens before EOS, as CTranslate2 counts, and with [`Like::Fairseq`] as fairseq does.
     pub min_length: usize,
     /// Whose rules end a search.
     pub like: Like,
@@ -116,18 +106,20 @@ pub struct Options {
 pub struct Sentence {
     /// Ids of the source with EOS.
     pub src: Vec<u32>,
-    /// Decoding steps at most (see [`max_length()`]).
+    /// Decoding steps at most (see [`Like::max_length`]).
     pub max_length: usize,
     /// What every hypothesis begins with.
     pub prefix: Vec<u32>,
+    /// What every hypothesis contains.
+    pub constraints: Constraints,
     /// What [`sample()`] draws by.
     pub seed: u64,
 }
 
 impl Sentence {
-    /// A sentence without prefix.
+    /// A sentence whose translation is free.
     pub fn new(src: Vec<u32>, max_length: usize) -> Self {
-        Sentence { src, max_length, prefix: Vec::new(), seed: 0 }
+        Sentence { src, max_length, prefix: Vec::new(), constraints: Constraints::default(), seed: 0 }
     }
 }
 
@@ -212,13 +204,6 @@ pub fn check_sizes(beam_size: usize, n_best: usize) -> Result<()> {
     Err(Error::Config(message))
 }
 
-/// The most decoding steps of a sentence, the one that gives EOS included: what was asked for, or else
-/// 50 more than `src_len` (with EOS), or than `min_length` if that is more; never more than `positions`, which is what the
-/// model has.
-pub fn max_length(src_len: usize, asked: Option<usize>, min_length: usize, positions: usize) -> usize {
-    asked.unwrap_or(src_len.max(min_length).saturating_add(50)).min(positions)
-}
-
 /// How a hypothesis ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -249,13 +234,12 @@ pub type Outcome = Result<Vec<Hypothesis>>;
 
 /// Decodes a batch: [`sample()`] if that is asked for, [`greedy()`] if `beam_size` is 1, else [`beam_search`].
 ///
-/// `traces`, if given, is filled with one record per sentence, but when sampling; recording changes no result. The outer error is about settings or the model as a
-/// whole; a sentence whose log-probabilities are not numbers has an error of its own, the others go on. What a
+/// `traces`, if given, is filled with one record per sentence, but when sampling; recording changes no result. The outer
+/// error is about settings or the model as a whole; a sentence whose log-probabilities are not numbers has an error of its own, the others go on. What a
 /// sentence gets does not depend on its company, as long as the scorer's rows do not.
 ///
-/// A beam of width 1 is greedy search by definition here. Left to itself, beam search under a length penalty
-/// would go on after its first EOS with the second-best token, as a longer hypothesis might still win. Without a
-/// penalty it would not: the rest can only lose log-probability, and the two are equal.
+/// A beam of width 1 is greedy search by definition here, so beam search of that width ends with its first EOS too. With
+/// [`Constraints`] it has a beam of that width for every part of them.
 pub fn decode<S: Scorer>(
     scorer: &S,
     sentences: &[Sentence],
@@ -264,7 +248,9 @@ pub fn decode<S: Scorer>(
 ) -> Result<Vec<Outcome>> {
     match (options.sampling, options.beam_size) {
         (Some(_), _) => sample(scorer, sentences, options),
-        (None, 1) => greedy(scorer, sentences, options, traces),
+        (None, 1) if sentences.iter().all(|sentence| sentence.constraints.is_empty()) => {
+            greedy(scorer, sentences, options, traces)
+        }
         (None, _) => beam_search(scorer, sentences, options, traces),
     }
 }

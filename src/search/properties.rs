@@ -66,7 +66,9 @@ where
 /// A batch: sources, limits, and a search.
 fn batch() -> impl Strategy<Value = (Vec<Vec<u32>>, Vec<usize>, Options)> {
     let sentence = (prop::collection::vec(0..3u32, 1..4), 1..9usize);
-    let like = prop_oneof![3 => Just(Like::Tx), 1 => Just(Like::Ct2)];
+    let like = prop_oneof![
+        3 => Just(Like::Tx), 1 => Just(Like::Ct2), 1 => Just(Like::Hf), 1 => Just(Like::Fairseq), 1 => Just(Like::Marian)
+    ];
     (prop::collection::vec(sentence, 1..7), 1..5usize, 1..5usize, penalty(), like).prop_map(
         |(sentences, beam_size, n_best, mut length_penalty, like)| {
             let (src, limits) = sentences.into_iter().unzip();
@@ -99,11 +101,15 @@ proptest! {
         }
     }
 
-    /// Without a penalty the two are one by mathematics, ties included and whatever id EOS has.
+    /// Ties included, whatever id EOS has, the penalty and the rules.
     #[test]
-    fn beam_of_one_without_penalty_is_greedy(seed: u64, levels in levels(), eos in 0..6u32, limit in 1..30usize) {
+    fn beam_of_one_is_greedy(
+        seed: u64, levels in levels(), eos in 0..6u32, limit in 1..30usize, length_penalty in penalty(),
+        like in prop_oneof![Just(Like::Tx), Just(Like::Hf), Just(Like::Fairseq), Just(Like::Marian)],
+    ) {
         let toy = random(seed, 6, levels);
-        let options = Options { eos, rules: banned(vec![(eos + 1) % 6]), ..options(1, 1) };
+        let rules = banned(vec![(eos + 1) % 6]);
+        let options = Options { eos, rules, length_penalty, like, ..options(1, 1) };
         let sentence = sentences(&[vec![7, 8]], &[limit]);
         let narrow = beam_search(&toy, &sentence, &options, None).unwrap().remove(0).unwrap();
         let greedy = greedy(&toy, &sentence, &options, None).unwrap().remove(0).unwrap();

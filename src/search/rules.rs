@@ -1,5 +1,5 @@
-//! What a hypothesis may go on with, whatever the model says: the forced prefix, the least length, banned pieces and
-//! sequences, and what was said already.
+//! What a hypothesis may go on with, whatever the model says: the forced prefix, what it must contain, the least length,
+//! banned pieces and sequences, and what was said already.
 //!
 //! A token that is ruled out gets -∞ after the log-softmax and the others stay as they are: nothing is renormalised, so the
 //! `log_prob` of a hypothesis is what the model gives it. The exceptions follow those who use them: CTranslate2's
@@ -62,7 +62,7 @@ impl Rules {
 }
 
 /// Makes impossible, in the distribution of token `length` of a hypothesis of `sentence`, what may not follow `history` (without
-/// BOS; looked at only if [`Rules::look_back`] says so).
+/// BOS; looked at only if [`Rules::look_back`] says so, or if the sentence has constraints).
 pub(super) fn apply(
     row: &mut [f32],
     norm: &mut Norm,
@@ -90,9 +90,18 @@ pub(super) fn apply(
         ban_repeated(row, rules.no_repeat_ngram, history);
     }
     match options.like {
-        Like::Tx | Like::Hf if length < options.min_length => row[eos] = f32::NEG_INFINITY,
+        Like::Tx | Like::Hf | Like::Marian if length < options.min_length => row[eos] = f32::NEG_INFINITY,
         Like::Ct2 if length <= options.min_length.max(1) => exclude_eos(row, norm, eos),
+        Like::Fairseq if length == sentence.max_length => {
+            let kept = row[eos];
+            row.fill(f32::NEG_INFINITY);
+            row[eos] = kept;
+        }
+        Like::Fairseq if length <= options.min_length.max(1) => row[eos] = f32::NEG_INFINITY,
         _ => {}
+    }
+    if !sentence.constraints.is_empty() {
+        sentence.constraints.restrict(row, history, sentence.max_length - length, options.eos);
     }
     for &id in &rules.banned {
         row[id as usize] = f32::NEG_INFINITY;

@@ -107,6 +107,11 @@ impl Tokenizer {
         Ok(text.chars().map(|c| if rules::is_white_space(c) { ' ' } else { c }).collect())
     }
 
+    /// All pieces by id.
+    pub fn pieces(&self) -> &[String] {
+        &self.pieces
+    }
+
     /// The piece of `id` as the vocabulary stores it (`▁dog`); an id outside the vocabulary gives the
     /// unknown piece.
     pub fn piece(&self, id: u32) -> &str {
@@ -116,6 +121,24 @@ impl Tokenizer {
     /// The id of a piece as the vocabulary stores it; special tokens are no pieces of a text.
     pub fn id(&self, piece: &str) -> Option<u32> {
         self.inner.token_to_id(piece).filter(|&id| !self.special.contains(id))
+    }
+
+    /// The number of the word that each of the pieces `ids` belongs to, from 0: a piece with a blank (`▁`) at its beginning starts one.
+    pub fn words(&self, ids: &[u32]) -> Vec<usize> {
+        let mut word = 0;
+        let number = |(place, &id): (usize, &u32)| {
+            word += usize::from(place > 0 && self.piece(id).starts_with('▁'));
+            word
+        };
+        ids.iter().enumerate().map(number).collect()
+    }
+
+    /// What of `text` each of the pieces that [`Tokenizer::encode`] makes of it stands for, with the blank before it if it has one.
+    pub fn surfaces(&self, text: &str) -> Result<Vec<String>> {
+        let encoding =
+            self.inner.encode(text, false).map_err(|e| Error::Tokenizer(format!("{text:?}: {e}")))?;
+        let part = |&(from, to): &(usize, usize)| text.get(from..to).unwrap_or_default().to_string();
+        Ok(encoding.get_offsets().iter().map(part).collect())
     }
 
     /// Number of pieces; ids are `0..vocab_size`.

@@ -7,11 +7,13 @@ use super::run_dir::RunDir;
 use super::state::State;
 use super::validate::{Validation, validate};
 use crate::checkpoint::average::Mean;
-use crate::checkpoint::{Checkpoint, Generation, TxInfo, config_json, tensors};
+use crate::checkpoint::{AlignmentHead, Checkpoint, Generation, TxInfo, config_json, tensors};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::model::parameters::Weights;
+use crate::model::{Transformer, linear};
 use crate::ops::Precision;
+use crate::translate::alignment::find_head;
 use candle_core::Device;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -121,7 +123,10 @@ impl ModelWriter<'_> {
             Some((at, weights)) => (Some(at), weights),
             None => (None, state.weights()),
         };
-        self.write(weights, state, at.map(|at| (&candidates[at], candidates.as_slice())))?;
+        let model = Transformer::new(self.config, weights.clone(), linear::Kind::Plain)?;
+        let alignment_head = find_head(&model, &self.prepared.dev)?;
+        let chosen = at.map(|at| (&candidates[at], candidates.as_slice()));
+        self.write(weights, state, chosen, alignment_head)?;
         Ok(Choice { candidates, winner: at, left_out })
     }
 
@@ -129,15 +134,16 @@ impl ModelWriter<'_> {
     pub fn write_best(&self, weights: Weights, state: &State, validation: &Validation) -> Result<()> {
         let steps = vec![state.progress.step];
         let best = Candidate { kind: Kind::Best, steps, validation: validation.clone() };
-        self.write(weights, state, Some((&best, &[])))
+        self.write(weights, state, Some((&best, &[])), None)
     }
 
-    /// Writes `weights`; `chosen` among the candidates that were tried.
+    /// Writes `weights`; `chosen` among the candidates that were tried, with the head that aligns best, if that is known.
     pub fn write(
         &self,
         weights: Weights,
         state: &State,
         chosen: Option<(&Candidate, &[Candidate])>,
+        alignment_head: Option<AlignmentHead>,
     ) -> Result<()> {
         let origin = &self.prepared.origin;
         let info = TxInfo {
@@ -147,6 +153,7 @@ impl ModelWriter<'_> {
             src_lang: origin.src_lang.clone(),
             tgt_lang: origin.tgt_lang.clone(),
             tokenizer_sha256: origin.tokenizer_sha256.clone(),
+            alignment_head,
             provenance: json!({
                 "version": origin.version,
                 "data_sha256": origin.data_sha256,

@@ -169,7 +169,7 @@ pub fn train(
         // Nothing of this is part of the saved state: a longer run would not have looked here.
         observe(Event::Finished(&writer.finish(&state, &run, device)?));
     } else if state.progress.best.is_empty() {
-        writer.write(state.weights(), &state, None)?;
+        writer.write(state.weights(), &state, None, None)?;
     }
     Ok(Outcome { ending, progress: state.progress, tgt_tok_s: tokens as f64 / f64::max(seconds, 1e-9) })
 }

@@ -121,7 +121,7 @@ pub fn scores(hypotheses: &[String], references: &[String]) -> Result<[Score; 2]
 
 /// The best text for every line, greedily.
 fn translate_greedily(translator: &Translator, src: &[String]) -> Result<Vec<String>> {
-    let options = Options { beam_size: Some(1), ..Options::default() };
+    let options = Options { beam_size: Some(1), split: false, ..Options::default() };
     let translations = translator.translate(numbered(src), &options)?;
     Ok(translations.into_iter().map(Translation::into_text).collect())
 }

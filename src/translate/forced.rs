@@ -10,6 +10,7 @@ use crate::data::{Batch, Pairs, batches};
 use crate::error::Result;
 use crate::model::Pass;
 use crate::ops::scores;
+use crate::search::log_add;
 use crate::text;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -68,14 +69,9 @@ impl Translator {
             }
             likely.push(sides.map(|(_, ids)| Forced { ids, token_log_probs: Vec::new(), log_prob: 0.0 }));
         }
-        let plan = batches(encoded.lengths(), BATCH_TOKENS, 0, 0);
-        let bos = self.model().config().special.bos;
-        let found: Vec<Vec<Vec<f32>>> = plan
-            .par_iter()
-            .map(|batch| self.token_log_probs(&encoded.batch(batch, bos)))
-            .collect::<Result<_>>()?;
-        for (pair, token_log_probs) in plan.into_iter().flatten().zip(found.into_iter().flatten()) {
-            let place = &mut likely[places[pair as usize]];
+        let found = self.over_batches(&encoded, |batch| self.token_log_probs(batch))?;
+        for (place, token_log_probs) in places.into_iter().zip(found) {
+            let place = &mut likely[place];
             let log_prob: f64 = token_log_probs.iter().map(|&x| f64::from(x)).sum();
             match place {
                 Ok(forced) if log_prob.is_finite() => {
@@ -87,24 +83,45 @@ impl Translator {
         Ok(likely)
     }
 
+    /// What `work` makes of each of `pairs`, in batches of like length, in the order of the pairs.
+    pub(super) fn over_batches<T: Send>(
+        &self,
+        pairs: &Pairs,
+        work: impl Fn(&Batch) -> Result<Vec<T>> + Sync,
+    ) -> Result<Vec<T>> {
+        let plan = batches(pairs.lengths(), BATCH_TOKENS, 0, 0);
+        let bos = self.model().config().special.bos;
+        let found: Vec<Vec<T>> =
+            plan.par_iter().map(|batch| work(&pairs.batch(batch, bos))).collect::<Result<_>>()?;
+        let mut found: Vec<(u32, T)> = plan.into_iter().flatten().zip(found.into_iter().flatten()).collect();
+        found.sort_by_key(|(pair, _)| *pair);
+        Ok(found.into_iter().map(|(_, found)| found).collect())
+    }
+
     /// The ids of a pair that the model can be given.
     fn sides(&self, src: &str, tgt: &str) -> Result<Result<Sides, LeftOut>> {
         if text::is_blank(src) || text::is_blank(tgt) {
             return Ok(Err(LeftOut::Blank));
         }
         let (src, tgt) = (self.encode(src)?, self.encode(tgt)?);
-        let is_too_long = src.len().max(tgt.len()) > self.model().config().max_positions;
+        let is_too_long = src.len().max(tgt.len()) > self.max_positions();
         Ok(if is_too_long { Err(LeftOut::TooLong) } else { Ok((src, tgt)) })
     }
 
     /// Of each target of the batch, the log-probability of every token.
     fn token_log_probs(&self, batch: &Batch) -> Result<Vec<Vec<f32>>> {
-        let mut pass = Pass::inference();
-        let memory = self.model().encode(&batch.src, &batch.src_lengths, &mut pass)?;
-        let logits = self.model().decode(&batch.tgt_in, &batch.tgt_lengths, &memory, &mut pass)?;
-        let (_n, v) = logits.dims2()?;
-        let rows = scores(&logits)?.into_log_probs();
-        let mut tokens = rows.chunks_exact(v).zip(&batch.tgt_out).map(|(row, &id)| row[id as usize]);
+        let mut mean = vec![f32::NEG_INFINITY; batch.tgt_out.len()];
+        for (model, &log_weight) in self.models().iter().zip(self.log_weights()) {
+            let mut pass = Pass::inference();
+            let memory = model.encode(&batch.src, &batch.src_lengths, &mut pass)?;
+            let logits = model.decode(&batch.tgt_in, &batch.tgt_lengths, &memory, &mut pass)?;
+            let (_n, v) = logits.dims2()?;
+            let rows = scores(&logits)?.into_log_probs();
+            for ((mean, row), &id) in mean.iter_mut().zip(rows.chunks_exact(v)).zip(&batch.tgt_out) {
+                *mean = log_add(*mean, row[id as usize] + log_weight);
+            }
+        }
+        let mut tokens = mean.into_iter();
         Ok(batch.tgt_lengths.iter().map(|&length| tokens.by_ref().take(length).collect()).collect())
     }
 }

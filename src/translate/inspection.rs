@@ -1,8 +1,9 @@
 //! What `tx inspect-attention` shows: the attention weights of a translation, with the tokens they are between.
 
 use super::{Options, Translator};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Pass;
+use crate::model::trace::Kind;
 use candle_core::Tensor;
 use serde::Serialize;
 
@@ -33,17 +34,24 @@ pub struct Inspection {
 impl Translator {
     /// Looks at the attention of the translation that `options` give, or of `target`.
     pub fn inspect(&self, src: &str, target: Option<&str>, options: &Options) -> Result<Inspection> {
+        let [model] = self.models() else {
+            return Err(Error::Config(
+                "attention is that of one model: look at the models one by one".into(),
+            ));
+        };
         let src_ids = self.encode_one(src)?;
         let tgt_ids = match target {
             Some(target) => self.encode_one(target)?,
             None => self.search(&src_ids, options, None)?.swap_remove(0).ids,
         };
-        let bos = self.model().config().special.bos;
+        let bos = model.config().special.bos;
         let tgt_in: Vec<u32> = [bos].into_iter().chain(tgt_ids.iter().copied()).take(tgt_ids.len()).collect();
-        let mut pass = Pass::traced();
-        let memory = self.model().encode(&src_ids, &[src_ids.len()], &mut pass)?;
-        self.model().decode(&tgt_in, &[tgt_in.len()], &memory, &mut pass)?;
-        let trace = pass.into_trace().unwrap_or_default();
+        let mut pass = Pass::traced(Kind::ALL);
+        let memory = model.encode(&src_ids, &[src_ids.len()], &mut pass)?;
+        model.decode(&tgt_in, &[tgt_in.len()], &memory, &mut pass)?;
+        let Some(trace) = pass.into_trace() else {
+            return Err(Error::Numeric("the pass left no record".into()));
+        };
         let tokens = |ids: &[u32]| ids.iter().map(|&id| self.tokenizer().piece(id).to_string()).collect();
         Ok(Inspection {
             src: src.to_string(),
@@ -58,6 +66,7 @@ impl Translator {
     }
 }
 
-fn to_vec(layers: &[Tensor]) -> Result<Weights> {
-    layers.iter().map(|layer| Ok(layer.to_vec3()?)).collect()
+/// The weights of the only sentence.
+fn to_vec(layers: &[Vec<Tensor>]) -> Result<Weights> {
+    layers.iter().flat_map(|sentences| sentences.first()).map(|weights| Ok(weights.to_vec3()?)).collect()
 }

@@ -1,42 +1,48 @@
 //! Lines in, lines out: text to pieces, batches of like length, search, pieces to text, the order restored.
 
+pub mod alignment;
 pub mod forced;
 pub mod inspection;
+mod jobs;
 mod loops;
 mod options;
+mod parts;
 pub mod segments;
+mod terms;
 mod translation;
+mod unknown;
 
 use crate::checkpoint::{Checkpoint, Generation, TxInfo};
 use crate::error::{Error, Result};
 use crate::model::{Transformer, linear};
 use crate::ops::{self, Precision};
-use crate::rng;
 use crate::search::{
-    self, Finish, Hypothesis, LengthPenalty, Like, Outcome, Rules, Sentence, Trace, TransformerScorer,
+    self, Ensemble, Hypothesis, LengthPenalty, Like, Outcome, Rules, Sentence, Trace, TransformerScorer,
 };
 use crate::text::{self, Tokenizer};
 use crate::workers::Workers;
 use candle_core::Device;
+use jobs::default_batch_size;
 pub use options::Options;
+use parts::Part;
 use std::sync::OnceLock;
+pub use terms::Terms;
 pub use translation::{Candidate, Line, Notice, Translation, numbered};
+pub use unknown::OnUnk;
 
-/// A model ready to translate.
+/// A model, or several as one, ready to translate.
 #[derive(Debug)]
 pub struct Translator {
-    model: Transformer,
+    /// At least one.
+    models: Vec<Transformer>,
+    /// Logarithms of the models' weights, which sum to 1.
+    log_weights: Vec<f32>,
     tokenizer: Tokenizer,
     info: Option<TxInfo>,
     generation: Generation,
     precision: Precision,
     /// Made when many lines come for the first time.
     workers: OnceLock<Workers>,
-}
-
-/// Sentences translated together unless told otherwise: products in f32 gain by more rows, the others need no more than these.
-fn default_batch_size(precision: Precision) -> usize {
-    if precision == Precision::F32 { 32 } else { 16 }
 }
 
 impl Translator {
@@ -55,7 +61,8 @@ impl Translator {
             }
         };
         Ok(Translator {
-            model: Transformer::new(&checkpoint.config, checkpoint.weights, kind)?,
+            models: vec![Transformer::new(&checkpoint.config, checkpoint.weights, kind)?],
+            log_weights: vec![0.0],
             tokenizer: checkpoint.tokenizer,
             info: checkpoint.info,
             generation: checkpoint.generation,
@@ -64,9 +71,42 @@ impl Translator {
         })
     }
 
-    /// The model.
+    /// The models of `members`, at least one, as one: the mean of their distributions with the given weights, in proportion. They
+    /// must have the same pieces; languages, defaults and alignments are those of the first.
+    pub fn ensemble(members: Vec<(Translator, f64)>) -> Result<Self> {
+        let (members, weights): (Vec<Translator>, Vec<f64>) = members.into_iter().unzip();
+        let log_weights = search::log_weights(&weights)?;
+        let mut members = members.into_iter();
+        let mut all = members.next().ok_or_else(|| Error::Config("an ensemble needs a model".into()))?;
+        for (number, member) in (2..).zip(members) {
+            if member.tokenizer.pieces() != all.tokenizer.pieces() {
+                return Err(Error::Config(format!(
+                    "model {number} has other pieces than the first: an ensemble needs models of one tokenizer"
+                )));
+            }
+            all.models.extend(member.models);
+        }
+        Ok(Translator { log_weights, ..all })
+    }
+
+    /// The model, the first of several.
     pub fn model(&self) -> &Transformer {
-        &self.model
+        &self.models[0]
+    }
+
+    /// All models.
+    pub fn models(&self) -> &[Transformer] {
+        &self.models
+    }
+
+    /// The logarithms of their weights.
+    fn log_weights(&self) -> &[f32] {
+        &self.log_weights
+    }
+
+    /// Longest source and target in pieces, end mark included.
+    pub fn max_positions(&self) -> usize {
+        self.models.iter().map(|model| model.config().max_positions).min().unwrap_or(0)
     }
 
     /// The tokenizer.
@@ -82,7 +122,7 @@ impl Translator {
     /// The search that `options` ask for; a foreign model's own defaults win over ours (beam 4, gnmt:0.6).
     pub fn search_options(&self, options: &Options) -> Result<search::Options> {
         let foreign = if self.info.is_none() { self.generation } else { Generation::default() };
-        let special = self.model.config().special;
+        let special = self.model().config().special;
         let n_best = options.n_best.unwrap_or(1);
         let search = search::Options {
             beam_size: options.beam_size.or(foreign.num_beams).unwrap_or(4),
@@ -90,19 +130,12 @@ impl Translator {
             length_penalty: options
                 .length_penalty
                 .or(foreign.length_penalty.map(LengthPenalty::Pow))
-                .unwrap_or(match options.like {
-                    Like::Tx => LengthPenalty::Gnmt(0.6),
-                    Like::Ct2 | Like::Hf => LengthPenalty::Pow(1.0),
-                }),
+                .unwrap_or(options.like.length_penalty()),
             word_penalty: options.word_penalty,
             bos: special.bos,
             eos: special.eos,
             rules: Rules {
-                banned: match options.like {
-                    Like::Tx => vec![special.pad, special.unk, special.bos],
-                    Like::Ct2 => Vec::new(),
-                    Like::Hf => vec![special.pad],
-                },
+                banned: banned(special, options),
                 suppressed: options
                     .suppress
                     .iter()
@@ -115,7 +148,7 @@ impl Translator {
             like: options.like,
             sampling: options.sampling,
         };
-        search.check(self.model.config().tgt_vocab)?;
+        search.check(self.model().config().tgt_vocab)?;
         Ok(search)
     }
 
@@ -158,7 +191,7 @@ impl Translator {
 
     /// [`Translator::encode`] for commands that look at one sentence: neither blank nor longer than the model.
     pub fn encode_one(&self, text: &str) -> Result<Vec<u32>> {
-        let (ids, limit) = (self.encode(text)?, self.model.config().max_positions);
+        let (ids, limit) = (self.encode(text)?, self.max_positions());
         match ids.len() {
             0..2 => Err(Error::Data("the sentence is blank: there is nothing to look at".into())),
             pieces if pieces > limit => Err(Error::Data(format!(
@@ -183,23 +216,44 @@ impl Translator {
         options: &Options,
         traces: Option<&mut Vec<Trace>>,
     ) -> Result<Vec<Hypothesis>> {
-        let scorer = TransformerScorer::new(&self.model);
-        let sentence = [self.sentence(src.to_vec(), Vec::new(), options.seed, options)?];
+        let sentence = [self.sentence(src.to_vec(), Vec::new(), 0, options)?];
         let options = self.search_options(options)?;
-        let mut found = ops::together(|| search::decode(&scorer, &sentence, &options, traces))?;
+        let mut found = ops::together(|| self.decode(&sentence, &options, traces))?;
         found.pop().unwrap_or_else(|| Err(Error::Numeric("the search gave no result".into())))
+    }
+
+    /// Decodes a batch with the model, or with all of them.
+    fn decode(
+        &self,
+        sentences: &[Sentence],
+        options: &search::Options,
+        traces: Option<&mut Vec<Trace>>,
+    ) -> Result<Vec<Outcome>> {
+        match self.models.as_slice() {
+            [model] => search::decode(&TransformerScorer::new(model), sentences, options, traces),
+            models => {
+                let members = models.iter().map(TransformerScorer::new).collect();
+                search::decode(&Ensemble::new(members, self.log_weights.clone()), sentences, options, traces)
+            }
+        }
     }
 
     /// A hypothesis as text.
     pub fn candidate(&self, hypothesis: Hypothesis) -> Result<Candidate> {
+        let has_unknown = self.tokenizer.count_unknown(&hypothesis.ids) > 0;
         Ok(Candidate {
-            text: self.tokenizer.decode(&hypothesis.ids)?,
+            text: if has_unknown {
+                unknown::spell(&self.tokenizer, &hypothesis.ids, |_| unknown::MARK.to_string())?
+            } else {
+                self.tokenizer.decode(&hypothesis.ids)?
+            },
             tokens: hypothesis.ids.iter().map(|&id| self.tokenizer.piece(id).to_string()).collect(),
             ids: hypothesis.ids,
             log_prob: hypothesis.log_prob,
             score: hypothesis.score,
             token_log_probs: hypothesis.token_log_probs,
             finish: hypothesis.finish,
+            alignment: None,
         })
     }
 
@@ -209,19 +263,21 @@ impl Translator {
         let search = self.search_options(options)?;
         let lines: Vec<Line> = lines.into_iter().map(L::into).collect();
         let jobs = self.jobs(&lines, options)?;
-        let batches = self.decode_all(&jobs, &search, options)?;
-        let mut found: Vec<Option<Outcome>> = jobs.iter().map(|_| None).collect();
-        for (job, result) in batches.into_iter().flatten() {
-            found[job] = Some(result);
+        let found = self.decode_all(&jobs, &search, options)?;
+        let mut parts = Vec::with_capacity(jobs.len());
+        for (job, found) in jobs.into_iter().zip(found) {
+            let candidates = found.and_then(|list| list.into_iter().map(|one| self.candidate(one)).collect());
+            parts.push(Part { job, candidates });
         }
-        let mut found = found.into_iter().flatten().zip(jobs).peekable();
+        self.align_parts(&mut parts, options)?;
+        let mut parts = parts.into_iter().peekable();
         let mut translations = Vec::with_capacity(lines.len());
         for (index, Line { number, text, .. }) in lines.into_iter().enumerate() {
-            let mut parts = Vec::new();
-            while let Some(part) = found.next_if(|(_, job)| job.line == index) {
-                parts.push(part);
+            let mut own = Vec::new();
+            while let Some(part) = parts.next_if(|part| part.job.line == index) {
+                own.push(part);
             }
-            let mut translation = self.join(number, text, parts, &search)?;
+            let mut translation = self.join(number, text, own, &search);
             if !options.decode {
                 translation.hypotheses.iter_mut().for_each(Candidate::show_pieces);
             }
@@ -229,196 +285,18 @@ impl Translator {
         }
         Ok(translations)
     }
-
-    /// The sources of all lines that are not blank; a line that is too long has several.
-    fn jobs(&self, lines: &[Line], options: &Options) -> Result<Vec<Job>> {
-        let limit = self.model.config().max_positions;
-        let mut jobs = Vec::new();
-        for (line, Line { number, text, prefix }) in lines.iter().enumerate() {
-            if text::is_blank(text) {
-                continue;
-            }
-            let src = if options.encoded { self.encoded(text) } else { self.encode(text)? };
-            let pieces = src.len();
-            let sources = if pieces <= limit || options.encoded {
-                vec![src]
-            } else {
-                let fits = |part: &str| self.encode(part).is_ok_and(|ids| ids.len() <= limit);
-                let segments = segments::split(text, fits);
-                segments.iter().map(|segment| self.encode(segment)).collect::<Result<_>>()?
-            };
-            for (part, src) in sources.into_iter().enumerate() {
-                // The translation of a line begins where that of its first part does.
-                let prefix =
-                    prefix.as_deref().filter(|_| part == 0).map_or(Ok(Vec::new()), |text| self.pieces(text));
-                let seed = rng::hash(rng::hash(options.seed, *number), part as u64);
-                let sentence = prefix.and_then(|prefix| self.sentence(src, prefix, seed, options));
-                jobs.push(Job { line, sentence, pieces });
-            }
-        }
-        Ok(jobs)
-    }
-
-    /// A sentence with the limit that `options` give it.
-    fn sentence(&self, src: Vec<u32>, prefix: Vec<u32>, seed: u64, options: &Options) -> Result<Sentence> {
-        let (least, positions) = (options.min_length.max(prefix.len()), self.model.config().max_positions);
-        if src.len() > positions {
-            let pieces = src.len();
-            return Err(Error::Data(format!("{pieces} pieces are more than the model's {positions}")));
-        }
-        let max_length = search::max_length(src.len(), options.max_length, least, positions);
-        if !prefix.is_empty() && prefix.len() >= max_length {
-            let pieces = prefix.len();
-            return Err(Error::Data(format!(
-                "its prefix of {pieces} pieces does not fit the limit of {max_length}, end mark included"
-            )));
-        }
-        Ok(Sentence { src, max_length, prefix, seed })
-    }
-
-    /// Searches for the sources of all `jobs`: in batches of like length, each on one thread; a single one on all.
-    fn decode_all(
-        &self,
-        jobs: &[Job],
-        search: &search::Options,
-        options: &Options,
-    ) -> Result<Vec<Vec<(usize, Outcome)>>> {
-        let mut order: Vec<usize> = (0..jobs.len()).collect();
-        order.sort_by_key(|&job| std::cmp::Reverse(jobs[job].src_length()));
-        let threads = rayon::current_num_threads();
-        let size = self.batch_size(options);
-        let decode = |batch: &[usize]| self.decode_batch(jobs, batch, search);
-        if threads == 1 || jobs.len() < 2 {
-            let batches = batches(&order, size, |job| jobs[job].src_length());
-            return ops::together(|| batches.iter().map(|batch| decode(batch)).collect());
-        }
-        let batches: Vec<Vec<usize>> = if jobs.len() < size * threads {
-            // Dealt out, so that all threads have as much to do.
-            let hand = |first| order.iter().copied().skip(first).step_by(threads).collect();
-            (0..threads.min(jobs.len())).map(hand).collect()
-        } else {
-            batches(&order, size, |job| jobs[job].src_length())
-        };
-        let workers = match self.workers.get() {
-            Some(workers) => workers,
-            None => {
-                let made = Workers::new(threads, threads)?;
-                self.workers.get_or_init(|| made)
-            }
-        };
-        workers.map(batches.len(), |batch| decode(&batches[batch]))
-    }
-
-    /// Searches for the sources of `batch` together.
-    fn decode_batch(
-        &self,
-        jobs: &[Job],
-        batch: &[usize],
-        search: &search::Options,
-    ) -> Result<Vec<(usize, Outcome)>> {
-        let mut outcomes = Vec::with_capacity(batch.len());
-        let (mut ready, mut sentences) = (Vec::new(), Vec::new());
-        for &job in batch {
-            match &jobs[job].sentence {
-                Ok(sentence) => {
-                    ready.push(job);
-                    sentences.push(sentence.clone());
-                }
-                Err(error) => outcomes.push((job, Err(Error::Data(error.to_string())))),
-            }
-        }
-        let found = search::decode(&TransformerScorer::new(&self.model), &sentences, search, None)?;
-        outcomes.extend(ready.into_iter().zip(found));
-        Ok(outcomes)
-    }
-
-    /// Puts the parts of a line together.
-    fn join(
-        &self,
-        line: u64,
-        src: String,
-        parts: Vec<(Outcome, Job)>,
-        search: &search::Options,
-    ) -> Result<Translation> {
-        let mut notices = Vec::new();
-        let src_tokens = parts.iter().map(|(_, job)| job.src_length()).sum();
-        let unknown = parts.iter().map(|(_, job)| self.tokenizer.count_unknown(job.src())).sum();
-        if unknown > 0 {
-            notices.push(Notice::Unknown { pieces: unknown });
-        }
-        if let [(_, job), _, ..] = parts.as_slice() {
-            let limit = self.model.config().max_positions;
-            notices.push(Notice::Split { pieces: job.pieces, limit, parts: parts.len() });
-        }
-        let rounds = |(found, job): &(Outcome, Job)| {
-            loops::rounds_of_loop(job.src(), &found.as_ref().ok()?.first()?.ids)
-        };
-        let loops = parts.iter().filter_map(rounds).max();
-        let mut lists = Vec::new();
-        for (found, _) in parts {
-            match found
-                .and_then(|found| found.into_iter().map(|hypothesis| self.candidate(hypothesis)).collect())
-            {
-                Ok(candidates) => lists.push(candidates),
-                Err(error) => {
-                    notices.push(Notice::Failed(error.to_string()));
-                    lists.clear();
-                    break;
-                }
-            }
-        }
-        let lists: Vec<Vec<Candidate>> = lists;
-        let n_best = lists.iter().map(Vec::len).min().unwrap_or(0);
-        let mut hypotheses: Vec<Candidate> =
-            (0..n_best).map(|rank| Candidate::join(lists.iter().map(|list| &list[rank]), search)).collect();
-        if hypotheses.is_empty() {
-            hypotheses.push(Candidate::join([], search));
-        }
-        if let Some(rounds) = loops {
-            notices.push(Notice::Loop { rounds });
-        }
-        if hypotheses[0].finish == Finish::Cut {
-            notices.push(Notice::Cut { steps: hypotheses[0].ids.len() });
-        }
-        Ok(Translation { line, src, hypotheses, src_tokens, notices })
-    }
 }
 
-/// Pieces that a sentence of a batch has on average at most; with longer ones a batch has fewer sentences, so that its memory
-/// does not grow with their length.
-const PIECES: usize = 16;
-
-/// `jobs`, the longest first, in batches of `size` at most.
-fn batches(jobs: &[usize], size: usize, length: impl Fn(usize) -> usize) -> Vec<Vec<usize>> {
-    let mut batches: Vec<Vec<usize>> = Vec::new();
-    for &job in jobs {
-        match batches.last_mut() {
-            Some(batch) if batch.len() < size && (batch.len() + 1) * length(batch[0]) <= size * PIECES => {
-                batch.push(job)
-            }
-            _ => batches.push(vec![job]),
-        }
+/// What the rules that are followed never say.
+fn banned(special: crate::config::SpecialIds, options: &Options) -> Vec<u32> {
+    let usual = if matches!(options.like, Like::Tx | Like::Marian) { OnUnk::Ban } else { OnUnk::Keep };
+    let mut banned = match options.like {
+        Like::Tx | Like::Marian => vec![special.pad, special.bos],
+        Like::Ct2 => Vec::new(),
+        Like::Hf | Like::Fairseq => vec![special.pad],
+    };
+    if options.on_unk.unwrap_or(usual) == OnUnk::Ban {
+        banned.push(special.unk);
     }
-    batches
-}
-
-/// One source to search for.
-#[derive(Debug)]
-struct Job {
-    /// Index of its line.
-    line: usize,
-    /// What to search for, or why it cannot be.
-    sentence: Result<Sentence>,
-    /// Pieces of the whole line.
-    pieces: usize,
-}
-
-impl Job {
-    fn src(&self) -> &[u32] {
-        self.sentence.as_ref().map_or(&[], |sentence| &sentence.src)
-    }
-
-    fn src_length(&self) -> usize {
-        self.src().len()
-    }
+    banned
 }

@@ -1,5 +1,17 @@
-//! A line that is too long for the model is cut into segments that are not: at sentence ends if it can be, else at
-//! clause ends, else between words, else anywhere. Nothing is dropped.
+//! Lines in parts: by sentences, since models are trained on these, and what is too long for the model in segments that
+//! are not: at sentence ends if it can be, else at clause ends, else between words, else anywhere. Nothing is dropped.
+
+/// The sentences of `text` in the language that a model names, by the rules and abbreviations of Wikimedia's sentencex.
+pub fn sentences<'a>(language: &str, text: &'a str) -> Vec<&'a str> {
+    let sentences = sentencex::segment(language, text).into_iter().map(str::trim);
+    sentences.filter(|sentence| !sentence.is_empty()).collect()
+}
+
+/// Whether words of this character's script follow each other without blanks.
+pub(super) fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{E00}'..='\u{EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' | '\u{3040}'..='\u{30FF}'
+        | '\u{3400}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}')
+}
 
 /// Places to cut at, the best first.
 const CUTS: [fn(&[char], usize) -> bool; 4] = [after_sentence, after_clause, after_blank, anywhere];
@@ -86,6 +98,21 @@ mod tests {
         assert_eq!(split_at("abcdefgh", 3), ["abc", "def", "gh"]);
         assert_eq!(split_at("一二三。四五六。七", 5), ["一二三。", "四五六。七"]);
         assert_eq!(split_at("short", 10), ["short"]);
+    }
+
+    /// Abbreviations, ordinals and quotations end no sentence; a language without rules of its own has those of English.
+    #[test]
+    fn sentences_of_a_line() {
+        let english = "Mr. Smith paid $3.50. \"Really?\" he asked. Yes!";
+        assert_eq!(sentences("en", english), ["Mr. Smith paid $3.50.", "\"Really?\" he asked.", "Yes!"]);
+        assert_eq!(
+            sentences("de", "Am 3. Oktober kam er z. B. an. Gut."),
+            ["Am 3. Oktober kam er z. B. an.", "Gut."]
+        );
+        assert_eq!(sentences("ja", "これは本です。はい。"), ["これは本です。", "はい。"]);
+        assert_eq!(sentences("xx", "One. Two."), ["One.", "Two."]);
+        assert_eq!(sentences("", "no end"), ["no end"]);
+        assert!(sentences("en", "").is_empty());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What goes in and what comes out: lines, their translations, and what the user should know of them.
 
+use super::alignment::Alignment;
 use crate::search::{self, Finish};
 use serde::Serialize;
 
@@ -29,9 +30,15 @@ pub struct Translation {
     pub src: String,
     /// Best first, at least one; a blank line has one that is empty.
     pub hypotheses: Vec<Candidate>,
-    /// Pieces of the source with its end mark; 0 of a blank line.
+    /// Ids of the source without end marks.
+    #[serde(skip)]
+    pub src_ids: Vec<u32>,
+    /// Pieces of the source with the end marks of its parts; 0 of a blank line.
     #[serde(skip)]
     pub src_tokens: usize,
+    /// Sentences that were translated, or parts of them; 0 of a blank line.
+    #[serde(skip)]
+    pub sentences: usize,
     /// What the user should know of this line.
     #[serde(skip)]
     pub notices: Vec<Notice>,
@@ -66,6 +73,9 @@ pub struct Candidate {
     pub token_log_probs: Vec<f32>,
     /// Whether it ended itself or was cut.
     pub finish: Finish,
+    /// Which source unit each of its units comes from, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alignment: Option<Alignment>,
 }
 
 /// Something about a line that the user should know.
@@ -84,6 +94,18 @@ pub enum Notice {
     Unknown {
         /// How many pieces.
         pieces: usize,
+    },
+    /// The best hypothesis has unknown pieces in it.
+    UnknownSaid {
+        /// How many.
+        pieces: usize,
+    },
+    /// Its translation does not contain what it must.
+    Missing {
+        /// What.
+        text: String,
+        /// And why not.
+        why: String,
     },
     /// The best hypothesis did not end within the limit.
     Cut {
@@ -114,7 +136,7 @@ impl Candidate {
     /// The hypotheses of a line's parts as one: texts joined by a blank, log_probs added. No part is the empty
     /// hypothesis.
     pub(super) fn join<'a>(
-        parts: impl IntoIterator<Item = &'a Candidate>,
+        parts: impl IntoIterator<Item = &'a Candidate> + Clone,
         search: &search::Options,
     ) -> Candidate {
         let mut whole = Candidate {
@@ -125,7 +147,11 @@ impl Candidate {
             score: 0.0,
             token_log_probs: Vec::new(),
             finish: Finish::Eos,
+            alignment: None,
         };
+        let alignments: Option<Vec<&Alignment>> =
+            parts.clone().into_iter().map(|part| part.alignment.as_ref()).collect();
+        whole.alignment = alignments.filter(|parts| !parts.is_empty()).map(Alignment::join);
         for part in parts {
             if !whole.text.is_empty() && !part.text.is_empty() {
                 whole.text.push(' ');

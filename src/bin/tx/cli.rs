@@ -5,17 +5,20 @@ mod decoding;
 mod inspect;
 mod life;
 mod scoring;
+mod search;
+mod translate;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use corpus::{CorpusArgs, DoctorArgs, DoctorFormat};
-pub use decoding::{Drawing, Rules};
+pub use decoding::{Drawing, OnUnkArg, Rules, Terminology};
 pub use inspect::{AttentionKind, Head, InspectArgs, InspectFormat};
 pub use life::{AverageArgs, LifeArgs};
 pub use scoring::{EvaluateArgs, Measure, PairFormat, ScoreArgs, ScoreFormat, ScorePairsArgs, Scoring};
+pub use search::{Batching, LikeArg, PrecisionArg, Search, SplitArg};
 use std::path::PathBuf;
+pub use translate::{AlignmentUnit, TokenizeArgs, TranslateArgs, TranslationFormat};
 use tx::config::{Activation, Positions, Preset, Tie};
 use tx::data::Source;
-use tx::search::LengthPenalty;
 use tx::train::settings::Stored;
 
 /// `0.1.0 (abc1234)`, or `0.1.0` where it was not built from a git checkout.
@@ -67,124 +70,6 @@ pub struct Machine {
     pub device: String,
 }
 
-/// Which model, and how to search with it.
-#[derive(Debug, Args)]
-pub struct Search {
-    /// Model directory [default: $TX_MODEL, else ./tx-model if it exists, else the bundled English-German model].
-    #[arg(long, value_name = "DIR")]
-    pub model: Option<PathBuf>,
-    /// Hypotheses kept at each step; 1 is greedy [default: 4, or what a foreign model asks for].
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub beam: Option<usize>,
-    /// What a hypothesis' log_prob is divided by: `gnmt:A` = ((5+len)/6)^A, `pow:A` = len^A, `none`; len counts target pieces with
-    /// the end mark [default: gnmt:0.6, or what a foreign model asks for].
-    #[arg(long, value_name = "PENALTY")]
-    pub length_penalty: Option<LengthPenalty>,
-    /// Whose rules of search to follow: `tx` stops when no live hypothesis can still win; `ct2` does what CTranslate2 does: it
-    /// stops at --beam finished hypotheses, divides by pow:1.0 unless told otherwise, bans no piece, and lets no translation be
-    /// empty. `hf` does what `transformers` does: it stops when none of --beam finished ones is worse than the best live one as
-    /// it is, divides by pow:1.0 unless told otherwise, and bans the padding alone. `paper` is `tx` with --beam 4 and --length-penalty
-    /// gnmt:0.6 whatever the model asks for.
-    #[arg(long, value_name = "WHOSE", value_enum, default_value = "tx")]
-    pub like: LikeArg,
-    /// Decoding steps at most; the end mark is one of them [default: pieces of the source with its end mark + 50].
-    #[arg(long, value_name = "STEPS", value_parser = positive)]
-    pub max_length: Option<usize>,
-    /// Decoding steps at least; the end mark is one of them, but with --like ct2, where there are as many pieces before it
-    /// [default: 0].
-    #[arg(long, value_name = "STEPS", value_parser = positive)]
-    pub min_length: Option<usize>,
-    /// Numbers that the linear layers multiply, on the CPU: `f32`; `bf16` (8 bits of mantissa, half the memory); `int8` (scaled
-    /// whole numbers, a quarter of the memory, the fastest); `auto`: the fastest for this CPU [default: as the model is stored].
-    #[arg(long, value_name = "TYPE", value_enum)]
-    pub compute: Option<PrecisionArg>,
-    #[command(flatten)]
-    pub rules: Rules,
-    #[command(flatten)]
-    pub machine: Machine,
-}
-
-/// How many lines go through the model at once.
-#[derive(Debug, Args)]
-pub struct Batching {
-    /// Lines translated together; the translations do not depend on it [default: 32, in bf16 and int8 16].
-    #[arg(long, value_name = "LINES", value_parser = positive)]
-    pub batch_size: Option<usize>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum PrecisionArg {
-    F32,
-    Bf16,
-    Int8,
-    Auto,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LikeArg {
-    Tx,
-    Ct2,
-    Hf,
-    Paper,
-}
-
-/// Translate lines: one line in, one line out.
-#[derive(Debug, Args)]
-pub struct TranslateArgs {
-    /// Text files; standard input if there are none, or for `-`.
-    #[arg(value_name = "FILE", conflicts_with = "text")]
-    pub files: Vec<PathBuf>,
-    /// Translate this instead of a file; each line of it is one line.
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    pub text: Option<String>,
-    #[command(flatten)]
-    pub search: Search,
-    /// Hypotheses to print for each line; above 1 needs another format than text.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub n_best: usize,
-    #[command(flatten)]
-    pub drawing: Drawing,
-    #[command(flatten)]
-    pub batching: Batching,
-    /// `text`: the best translation, a line each. `jsonl`: an object for each line with `line`, `src` and `hypotheses`. `tsv`: a row for each
-    /// hypothesis, line, rank, score, log_prob, source and text. `marian`: `LINE ||| TEXT ||| F0=LOG_PROB ||| SCORE`, lines from 0.
-    /// `fairseq`: rows S, H, D and P, lines from 0, logarithms to base 2. Tabs within a column are `\t`, bars `|||` within a text entities.
-    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
-    pub format: TranslationFormat,
-    /// Give the log_prob of every piece in `--format marian` too.
-    #[arg(long)]
-    pub word_scores: bool,
-    /// The input is pieces with blanks between them, as `tx tokenize` prints them.
-    #[arg(long)]
-    pub no_encode: bool,
-    /// Print pieces with blanks between them instead of text.
-    #[arg(long)]
-    pub no_decode: bool,
-    /// Refuse input that is not valid UTF-8, instead of putting U+FFFD in its place, and end with exit code 1 if a line was split, cut or
-    /// went in circles, or has text outside the vocabulary.
-    #[arg(long)]
-    pub strict: bool,
-    /// Write how much was done how fast to this file, as JSON: `lines`, `src_tokens`, `tgt_tokens` (with end marks), `seconds` (without
-    /// loading the model), `tgt_tok_s`, `load_s`, `peak_mib`, and how many lines, and which, were `blank`, `damaged` (not UTF-8), `split`,
-    /// `unknown` (text outside the vocabulary), `cut` (at the limit of steps), `loop` (said the same 4 times in a row or more) or `failed`.
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
-}
-
-/// Pieces of text, or text of pieces.
-#[derive(Debug, Args)]
-pub struct TokenizeArgs {
-    /// Files of lines; standard input if there are none, or for `-`.
-    #[arg(value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// Model directory whose tokenizer it is [default: as for translate].
-    #[arg(long, value_name = "DIR")]
-    pub model: Option<PathBuf>,
-    /// Numbers of pieces instead of their text.
-    #[arg(long)]
-    pub ids: bool,
-}
-
 /// Write a model directory a quarter of the size, with its matrices in int8.
 #[derive(Debug, Args)]
 pub struct QuantizeArgs {
@@ -194,15 +79,6 @@ pub struct QuantizeArgs {
     /// Model directory to write; only tx opens it.
     #[arg(value_name = "OUT")]
     pub out: PathBuf,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum TranslationFormat {
-    Text,
-    Jsonl,
-    Tsv,
-    Marian,
-    Fairseq,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,7 +1,7 @@
 //! The flags that say what a translation may be, beside how it is searched for.
 
 use super::finite;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 /// What may be said.
@@ -18,10 +18,36 @@ pub struct Rules {
     /// No N pieces occur twice in the same order within a translation; 0 = off.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub no_repeat_ngram: usize,
+    /// What becomes of the unknown piece in translations: `ban`: the model may not say it; `keep`: it may, and the text has ⁇ for it;
+    /// `copy`: it may, and the text has the word of the source that the alignment links it to [default: ban, or as --like says].
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub on_unk: Option<OnUnkArg>,
     /// Never say this: the pieces of the text do not follow each other in a translation. Can be given several times; a word at
     /// the beginning of a sentence and within it, or in capitals, may have different pieces.
     #[arg(long, value_name = "TEXT")]
     pub suppress: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnUnkArg {
+    Keep,
+    Copy,
+    Ban,
+}
+
+/// What must be said.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What may be said")]
+pub struct Terminology {
+    /// Every translation contains this text, wherever it fits best. Can be given several times. The search keeps --beam hypotheses for each
+    /// further piece that they have of it, so a line takes so many times as long; where it cannot be said the line is named and the
+    /// exit code 1.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub must_contain: Vec<String>,
+    /// A file of lines SOURCE, tab, TARGET: the translation of a line with the words SOURCE contains TARGET, as with --must-contain. Where
+    /// terms overlap the first, and of these the longest, counts.
+    #[arg(long, value_name = "FILE")]
+    pub terms: Option<PathBuf>,
 }
 
 /// Drawing instead of searching, and what translations begin with.

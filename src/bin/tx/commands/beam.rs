@@ -1,6 +1,6 @@
 //! `tx beam`: what the search kept, what fell off, and why.
 
-use super::{check_beam, options, translator};
+use super::{check_beam, options, translator, warn_of_sentences};
 use crate::cli::{BeamArgs, BeamFormat};
 use crate::render::beam_view;
 use anyhow::Context;
@@ -16,6 +16,7 @@ pub fn run(args: BeamArgs) -> anyhow::Result<ExitCode> {
     let mut options = options(&args.search);
     let beam_size = translator.search_options(&options)?.beam_size;
     options = Options { n_best: Some(args.n_best.unwrap_or(beam_size)), ..options };
+    warn_of_sentences(&translator, &args.sentence, &options);
     let src = translator.encode_one(&args.sentence)?;
     let (hypotheses, trace) = translator.search_traced(&src, &options)?;
     let hypotheses: Vec<Candidate> = hypotheses

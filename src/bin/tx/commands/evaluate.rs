@@ -2,12 +2,12 @@
 
 use super::scoring::{metric, metrics, read, read_references, warn_of};
 use super::warnings::report;
-use super::{WINDOW_BATCHES, check_beam, check_folder, model_path, open, options};
+use super::{WINDOW_BATCHES, batched, check_beam, check_folder, open, open_all, options};
 use crate::cli::{EvaluateArgs, LineFormat};
 use crate::render::comparison::{Compared, compare_all};
 use crate::render::evaluation::{Evaluation, System, html, jsonl, text};
+use crate::render::lines_bar::LinesBar;
 use anyhow::Context;
-use indicatif::ProgressBar;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use tx::checkpoint::files::write_atomically;
@@ -21,11 +21,11 @@ pub fn run(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
     let src = read(&args.src)?;
     let references = read_references(&args.src, &src, &args.references)?;
     [&args.html, &args.output].into_iter().flatten().try_for_each(|path| check_folder(path))?;
-    let mut models = vec![open(model_path(args.search.model.as_deref()).as_deref(), &args.search)?];
+    let mut models = vec![open_all(&args.search)?];
     if let Some(path) = &args.against {
         models.push(open(Some(path), &args.search)?);
     }
-    let options = Options { batch_size: args.batching.batch_size, ..options(&args.search) };
+    let options = batched(options(&args.search), &args.batching);
     models.iter().try_for_each(|(_, model)| model.search_options(&options).map(drop))?;
     let task = Task { src: &src, references: &references, metrics: &metrics, by_line: &by_line, options };
     let mut systems = Vec::new();
@@ -102,7 +102,7 @@ impl Task<'_> {
             by_line: self.by_line.each_ref().map(of_lines),
             log_probs,
             likelihood: Likelihood::default(),
-            max_positions: model.model().config().max_positions,
+            max_positions: model.max_positions(),
             failed: failures > 0 || likely.contains(&Err(LeftOut::NotFinite)),
             likely,
             texts,
@@ -112,14 +112,14 @@ impl Task<'_> {
     /// All lines, with a bar on a terminal.
     fn translate(&self, model: &Translator) -> tx::Result<Vec<Translation>> {
         let lines = numbered(self.src);
-        let bar = ProgressBar::new(lines.len() as u64);
+        let bar = LinesBar::new(lines.len() as u64);
         let window = model.batch_size(&self.options).saturating_mul(WINDOW_BATCHES);
         let mut translations = Vec::with_capacity(lines.len());
         for window in lines.chunks(window) {
             translations.extend(model.translate(window.to_vec(), &self.options)?);
-            bar.set_position(translations.len() as u64);
+            window.iter().for_each(|_| bar.advance());
         }
-        bar.finish_and_clear();
+        bar.finish();
         Ok(translations)
     }
 }

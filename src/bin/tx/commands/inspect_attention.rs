@@ -1,6 +1,6 @@
 //! `tx inspect-attention`: which token looked at which.
 
-use super::{check_beam, options, translator};
+use super::{check_beam, options, translator, warn_of_sentences};
 use crate::cli::{AttentionKind, Head, InspectArgs, InspectFormat};
 use crate::render::heat_map::{self, HeatMap};
 use anyhow::{Context, bail};
@@ -11,7 +11,9 @@ use tx::translate::inspection::{Inspection, Weights};
 pub fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
     check_beam("inspect-attention", args.search.beam, 1);
     let translator = translator(&args.search)?;
-    let inspection = translator.inspect(&args.sentence, args.target.as_deref(), &options(&args.search))?;
+    let options = options(&args.search);
+    warn_of_sentences(&translator, &args.sentence, &options);
+    let inspection = translator.inspect(&args.sentence, args.target.as_deref(), &options)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let written = match args.format {
         InspectFormat::Text => write_text(&mut out, &inspection, &args)?,

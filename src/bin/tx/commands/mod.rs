@@ -15,7 +15,7 @@ pub mod train;
 pub mod translate;
 mod warnings;
 
-use crate::cli::{Cli, LikeArg, PrecisionArg, Search};
+use crate::cli::{Batching, Cli, LikeArg, OnUnkArg, PrecisionArg, Search, SplitArg};
 use anyhow::{Context, bail};
 use clap::CommandFactory;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use tx::data::Lines;
 use tx::ops::Precision;
 use tx::search::{LengthPenalty, Like};
 use tx::text::Tokenizer;
-use tx::translate::{Options, Translator};
+use tx::translate::{OnUnk, Options, Translator};
 
 /// Batches that are sorted by length together.
 const WINDOW_BATCHES: usize = 32;
@@ -50,9 +50,30 @@ fn device(name: &str) -> anyhow::Result<Device> {
     device.with_context(|| format!("--device {name}"))
 }
 
-/// Opens the model that the flags, the environment or the current folder name, and says which one.
+/// Opens the models that the flags, the environment or the current folder name, and says which.
 fn translator(search: &Search) -> anyhow::Result<Translator> {
-    Ok(open(model_path(search.model.as_deref()).as_deref(), search)?.1)
+    Ok(open_all(search)?.1)
+}
+
+/// [`translator`], with the names of the models.
+fn open_all(search: &Search) -> anyhow::Result<(String, Translator)> {
+    let Search { model: paths, weights, .. } = search;
+    anyhow::ensure!(
+        weights.is_empty() || weights.len() == paths.len(),
+        "--weights has {} numbers for {} models: expected one for each --model",
+        weights.len(),
+        paths.len()
+    );
+    if let [] | [_] = paths.as_slice() {
+        return open(model_path(paths.first().map(PathBuf::as_path)).as_deref(), search);
+    }
+    let (mut names, mut members) = (Vec::new(), Vec::new());
+    for (index, path) in paths.iter().enumerate() {
+        let (name, member) = open(Some(path), search)?;
+        names.push(name);
+        members.push((member, weights.get(index).copied().unwrap_or(1.0)));
+    }
+    Ok((names.join(" + "), Translator::ensemble(members)?))
 }
 
 /// Where the model is; none for the bundled one.
@@ -138,15 +159,37 @@ fn options(search: &Search) -> Options {
             LikeArg::Tx | LikeArg::Paper => Like::Tx,
             LikeArg::Ct2 => Like::Ct2,
             LikeArg::Hf => Like::Hf,
+            LikeArg::Fairseq => Like::Fairseq,
+            LikeArg::Marian => Like::Marian,
         },
         max_length: search.max_length,
         min_length: search.min_length.unwrap_or(0),
         word_penalty: search.rules.word_penalty,
+        on_unk: search.rules.on_unk.map(|what| match what {
+            OnUnkArg::Keep => OnUnk::Keep,
+            OnUnkArg::Copy => OnUnk::Copy,
+            OnUnkArg::Ban => OnUnk::Ban,
+        }),
         suppress: search.rules.suppress.clone(),
         no_repeat_ngram: search.rules.no_repeat_ngram,
         repetition_penalty: search.rules.repetition_penalty,
         ..Options::default()
     }
+}
+
+/// Says so if `tx translate` would not translate `text` as the one sentence that is looked at.
+fn warn_of_sentences(translator: &Translator, text: &str, options: &Options) {
+    let count = translator.sentences(&tx::text::clean(text), options).len();
+    if count > 1 {
+        say!(
+            "tx: note: `tx translate` translates these {count} sentences one by one, unless told --split never"
+        );
+    }
+}
+
+/// `options` with what `batching` says.
+fn batched(options: Options, batching: &Batching) -> Options {
+    Options { batch_size: batching.batch_size, split: batching.split == SplitArg::Auto, ..options }
 }
 
 /// Ends the program as clap does when flags contradict each other: usage on stderr, exit code 2.

@@ -1,8 +1,8 @@
 //! `tx score-pairs`: how probable the model holds given translations, and n-best lists in the order that it gives them.
 
-use super::scoring::{read, same_count};
+use super::scoring::read;
 use super::warnings::warn;
-use super::{options, translator};
+use super::{open_input, options, translator};
 use crate::cli::{PairFormat, ScorePairsArgs};
 use anyhow::{Context, bail};
 use std::io::{self, BufWriter, Write};
@@ -15,30 +15,47 @@ use tx::translate::forced::{Forced, LeftOut, Likely};
 const WINDOW: usize = 1024;
 
 pub fn run(args: ScorePairsArgs) -> anyhow::Result<ExitCode> {
-    let (src, tgt) = (read(&args.src)?, read(&args.tgt)?);
-    if !args.rerank {
-        same_count(&args.src, &src, &args.tgt, &tgt)?;
-    }
-    let entries = if args.rerank { entries(&args.tgt, &tgt, src.len())? } else { Vec::new() };
+    let list = if args.rerank { Some(NBestList::read(&args.src, &args.tgt)?) } else { None };
     let translator = translator(&args.search)?;
     let search = translator.search_options(&options(&args.search))?;
     let score = |forced: &Forced| search.score(forced.log_prob, forced.ids.len());
     let mut out = BufWriter::new(io::stdout().lock());
-    let complete = if args.rerank {
-        rerank(&mut out, &translator, &src, &entries, score)?
-    } else {
-        let mut complete = true;
-        let pairs: Vec<(&str, &str)> = src.iter().zip(&tgt).map(|(s, t)| (s.as_str(), t.as_str())).collect();
-        for (window, pairs) in (0..).zip(pairs.chunks(WINDOW)) {
-            for (number, likely) in (window * WINDOW as u64 + 1..).zip(translator.force(pairs)?) {
-                complete &= write(&mut out, &translator, number, &likely, args.format, score)?;
-            }
-            out.flush().context("standard output")?;
-        }
-        complete
+    let complete = match &list {
+        Some(list) => rerank(&mut out, &translator, list, score)?,
+        None => pairs(&mut out, &translator, &args, score)?,
     };
     out.flush().context("standard output")?;
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Writes every pair of the two files, which are read together and never held; false if one has no probability.
+fn pairs(
+    out: &mut impl Write,
+    translator: &Translator,
+    args: &ScorePairsArgs,
+    score: impl Fn(&Forced) -> f64,
+) -> anyhow::Result<bool> {
+    let (mut src, mut tgt) = (open_input(&args.src)?, open_input(&args.tgt)?);
+    let (mut complete, mut first) = (true, 1);
+    loop {
+        let mut pairs = Vec::with_capacity(WINDOW);
+        while pairs.len() < WINDOW {
+            match (src.next().transpose()?, tgt.next().transpose()?) {
+                (Some(src), Some(tgt)) => pairs.push((src.text, tgt.text)),
+                (None, None) => break,
+                (Some(_), None) => bail!("{} has more lines than {}", args.src.display(), args.tgt.display()),
+                (None, Some(_)) => bail!("{} has more lines than {}", args.tgt.display(), args.src.display()),
+            }
+        }
+        for (number, likely) in (first..).zip(translator.force(&pairs)?) {
+            complete &= write(out, translator, number, &likely, args.format, &score)?;
+        }
+        out.flush().context("standard output")?;
+        if pairs.len() < WINDOW {
+            return Ok(complete);
+        }
+        first += WINDOW as u64;
+    }
 }
 
 /// Writes one pair; false if it has no probability, whose line is empty then.
@@ -80,49 +97,57 @@ fn why(reason: LeftOut) -> &'static str {
     }
 }
 
-/// An entry of an n-best list: the number of its source, from 0, and its text.
-type Entry<'a> = (usize, &'a str);
+/// Sources, and what an n-best list has for them.
+struct NBestList {
+    src: Vec<String>,
+    /// Number of the source, from 0, and the text as the list has it.
+    entries: Vec<(usize, String)>,
+}
 
-/// The entries of the n-best list `path`.
-fn entries<'a>(path: &Path, list: &'a [String], sources: usize) -> anyhow::Result<Vec<Entry<'a>>> {
-    let entry = |(number, line): (usize, &'a String)| {
-        let mut fields = line.split("|||").map(str::trim);
-        let of = fields.next().and_then(|of| of.parse::<usize>().ok());
-        match (of, fields.next()) {
-            (Some(of), Some(text)) if of < sources => Ok((of, text)),
-            (Some(of), Some(_)) => {
-                bail!(
-                    "{} line {number}: source {of} is none of the {sources}, counted from 0",
-                    path.display()
-                )
+impl NBestList {
+    /// Reads the sources of `src` and the list `tgt`.
+    fn read(src: &Path, tgt: &Path) -> anyhow::Result<Self> {
+        let src = read(src)?;
+        let entry = |(number, line): (usize, &String)| {
+            let mut fields = line.split("|||").map(str::trim);
+            let of = fields.next().and_then(|of| of.parse::<usize>().ok());
+            match (of, fields.next()) {
+                (Some(of), Some(text)) if of < src.len() => Ok((of, text.to_string())),
+                (Some(of), Some(_)) => bail!(
+                    "{} line {number}: source {of} is none of the {}, counted from 0",
+                    tgt.display(),
+                    src.len()
+                ),
+                _ => {
+                    bail!("{} line {number}: expected `LINE ||| TEXT ||| ...`, found {line:?}", tgt.display())
+                }
             }
-            _ => bail!("{} line {number}: expected `LINE ||| TEXT ||| ...`, found {line:?}", path.display()),
-        }
-    };
-    (1..).zip(list).map(entry).collect()
+        };
+        let entries = (1..).zip(&read(tgt)?).map(entry).collect::<anyhow::Result<_>>()?;
+        Ok(NBestList { src, entries })
+    }
 }
 
 /// Writes the entries of every source, the best score first; those without a probability come last, false if there are any.
 fn rerank(
     out: &mut impl Write,
     translator: &Translator,
-    src: &[String],
-    entries: &[Entry],
+    list: &NBestList,
     score: impl Fn(&Forced) -> f64,
 ) -> anyhow::Result<bool> {
     // As `tx translate --format marian` writes a separator within a text.
     let plain = |text: &str| text.replace("&#124;&#124;&#124;", "|||");
     let pairs: Vec<(String, String)> =
-        entries.iter().map(|&(of, text)| (src[of].clone(), plain(text))).collect();
+        list.entries.iter().map(|(of, text)| (list.src[*of].clone(), plain(text))).collect();
     let mut complete = true;
     let mut scored: Vec<(usize, f64, f64, &str)> = Vec::new();
-    for ((number, &(of, text)), likely) in (1..).zip(entries).zip(translator.force(&pairs)?) {
+    for ((number, (of, text)), likely) in (1..).zip(&list.entries).zip(translator.force(&pairs)?) {
         match likely {
-            Ok(forced) => scored.push((of, score(&forced), forced.log_prob, text)),
+            Ok(forced) => scored.push((*of, score(&forced), forced.log_prob, text)),
             Err(reason) => {
                 complete = false;
                 warn(number, &format!("no probability, so it comes last: {}", why(reason)));
-                scored.push((of, f64::NEG_INFINITY, f64::NEG_INFINITY, text));
+                scored.push((*of, f64::NEG_INFINITY, f64::NEG_INFINITY, text));
             }
         }
     }

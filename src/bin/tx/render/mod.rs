@@ -5,6 +5,7 @@ pub mod comparison;
 pub mod evaluation;
 pub mod heat_map;
 pub mod html;
+pub mod lines_bar;
 pub mod progress;
 pub mod report;
 pub mod translations;

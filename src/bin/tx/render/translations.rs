@@ -15,20 +15,28 @@ pub fn write(
 ) -> anyhow::Result<()> {
     let hypotheses = &translation.hypotheses;
     match format {
-        TranslationFormat::Text => writeln!(out, "{}", hypotheses[0].text)?,
+        TranslationFormat::Text => match &hypotheses[0] {
+            Candidate { text, alignment: Some(links), .. } => {
+                writeln!(out, "{} ||| {links}", unbarred(text))?
+            }
+            Candidate { text, .. } => writeln!(out, "{text}")?,
+        },
         TranslationFormat::Jsonl => writeln!(out, "{}", serde_json::to_string(translation)?)?,
         TranslationFormat::Tsv => {
             for (rank, one) in (1..).zip(hypotheses) {
                 let (line, src, text) = (translation.line, escaped(&translation.src), escaped(&one.text));
-                writeln!(out, "{line}\t{rank}\t{}\t{}\t{src}\t{text}", one.score, one.log_prob)?;
+                write!(out, "{line}\t{rank}\t{}\t{}\t{src}\t{text}", one.score, one.log_prob)?;
+                match &one.alignment {
+                    Some(links) => writeln!(out, "\t{links}")?,
+                    None => writeln!(out)?,
+                }
             }
         }
         TranslationFormat::Marian => {
             hypotheses.iter().try_for_each(|one| marian(out, translation.line - 1, one, word_scores))?
         }
         TranslationFormat::Fairseq => {
-            let src = translator.encode(&translation.src)?;
-            let pieces = src[..src.len() - 1].iter().map(|&id| translator.tokenizer().piece(id));
+            let pieces = translation.src_ids.iter().map(|&id| translator.tokenizer().piece(id));
             writeln!(out, "S-{}\t{}", translation.line - 1, pieces.collect::<Vec<_>>().join(" "))?;
             hypotheses.iter().try_for_each(|one| fairseq(out, translation.line - 1, one))?;
         }
@@ -36,11 +44,12 @@ pub fn write(
     Ok(())
 }
 
-/// `LINE ||| TEXT [||| WordScores= ...] ||| F0=LOG_PROB ||| SCORE`, lines from 0. A separator within the text has entities in
-/// place of its bars.
+/// `LINE ||| TEXT [||| ALIGNMENT] [||| WordScores= ...] ||| F0=LOG_PROB ||| SCORE`, lines from 0.
 fn marian(out: &mut impl Write, line: u64, one: &Candidate, word_scores: bool) -> io::Result<()> {
-    let text = one.text.replace("|||", "&#124;&#124;&#124;");
-    write!(out, "{line} ||| {text}")?;
+    write!(out, "{line} ||| {}", unbarred(&one.text))?;
+    if let Some(links) = &one.alignment {
+        write!(out, " ||| {links}")?;
+    }
     if word_scores {
         write!(out, " ||| WordScores=")?;
         one.token_log_probs.iter().try_for_each(|x| write!(out, " {x}"))?;
@@ -48,14 +57,23 @@ fn marian(out: &mut impl Write, line: u64, one: &Candidate, word_scores: bool) -
     writeln!(out, " ||| F0={} ||| {}", one.log_prob, one.score)
 }
 
-/// `H-LINE SCORE PIECES`, `D-LINE SCORE TEXT` and `P-LINE SCORES` with tabs between, lines from 0, logarithms to base 2.
+/// `H-LINE SCORE PIECES`, `D-LINE SCORE TEXT`, `P-LINE SCORES` and `A-LINE ALIGNMENT` with tabs between, lines from 0, logarithms to base 2.
 fn fairseq(out: &mut impl Write, line: u64, one: &Candidate) -> io::Result<()> {
     let score = one.score / LN_2;
     writeln!(out, "H-{line}\t{score}\t{}", one.pieces().join(" "))?;
     writeln!(out, "D-{line}\t{score}\t{}", escaped(&one.text))?;
     let scores: Vec<String> =
         one.token_log_probs.iter().map(|&x| format!("{:.4}", f64::from(x) / LN_2)).collect();
-    writeln!(out, "P-{line}\t{}", scores.join(" "))
+    writeln!(out, "P-{line}\t{}", scores.join(" "))?;
+    match &one.alignment {
+        Some(links) => writeln!(out, "A-{line}\t{links}"),
+        None => Ok(()),
+    }
+}
+
+/// `text` with entities in place of the bars of a separator.
+fn unbarred(text: &str) -> String {
+    text.replace("|||", "&#124;&#124;&#124;")
 }
 
 /// `text` on one line and without tabs: these and backslashes as `\t`, `\n`, `\r` and `\\`.
@@ -77,6 +95,7 @@ mod tests {
             score: -1.0,
             token_log_probs: vec![-0.5, -1.5, -1.0],
             finish: Finish::Eos,
+            alignment: None,
         }
     }
 

@@ -1,0 +1,106 @@
+//! The parts of a line and what was found for them: alignments, copies of unknown words, and all of it put together.
+
+use super::alignment::Unit;
+use super::jobs::Job;
+use super::{Candidate, Notice, OnUnk, Options, Translation, Translator, loops, unknown};
+use crate::error::Result;
+use crate::search::{self, Finish};
+
+/// A part of a line and what was found for it.
+pub(super) struct Part {
+    pub job: Job,
+    pub candidates: Result<Vec<Candidate>>,
+}
+
+impl Translator {
+    /// Adds alignments, and what unknown pieces are copied from, to the candidates of all parts as `options` ask for.
+    pub(super) fn align_parts(&self, parts: &mut [Part], options: &Options) -> Result<()> {
+        let copies = options.on_unk == Some(OnUnk::Copy);
+        let unk = self.tokenizer.special_ids().unk;
+        let wanted = |one: &Candidate| options.alignment.is_some() || (copies && one.ids.contains(&unk));
+        let mut pairs = Vec::new();
+        for Part { job, candidates } in parts.iter() {
+            let wanted = candidates.iter().flatten().filter(|one| wanted(one) && !one.ids.is_empty());
+            pairs.extend(wanted.map(|one| (job.src(), one.ids.as_slice())));
+        }
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        let mut aligned = self.align(&pairs, self.alignment_head(options.alignment_head)?)?.into_iter();
+        for Part { job, candidates } in parts {
+            let wanted = candidates.iter_mut().flatten().filter(|one| wanted(one) && !one.ids.is_empty());
+            let src = job.pieces();
+            let words = self.tokenizer.words(src);
+            for (one, pieces) in wanted.zip(aligned.by_ref()) {
+                if copies && one.ids.contains(&unk) {
+                    let surfaces = self.surfaces(&job.text, options)?;
+                    let copy = |tgt| unknown::copied(&pieces, tgt, src, unk, &surfaces, &words);
+                    one.text = unknown::spell(&self.tokenizer, &one.ids, copy)?;
+                }
+                let tgt = &one.ids[..pieces.weights.len()];
+                one.alignment = options.alignment.map(|unit| match unit {
+                    Unit::Pieces => pieces,
+                    Unit::Words => pieces.grouped(&words, &self.tokenizer.words(tgt)),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The text under each source piece.
+    fn surfaces(&self, text: &str, options: &Options) -> Result<Vec<String>> {
+        if options.encoded {
+            return Ok(text.split_whitespace().map(|piece| piece.replace('▁', " ")).collect());
+        }
+        self.tokenizer.surfaces(text)
+    }
+
+    /// Puts the parts of a line together.
+    pub(super) fn join(
+        &self,
+        line: u64,
+        src: String,
+        parts: Vec<Part>,
+        search: &search::Options,
+    ) -> Translation {
+        let mut notices = Vec::new();
+        let (src_tokens, sentences) = (parts.iter().map(|part| part.job.src().len()).sum(), parts.len());
+        let src_ids = parts.iter().flat_map(|part| part.job.pieces()).copied().collect();
+        let unknown = parts.iter().map(|part| self.tokenizer.count_unknown(part.job.src())).sum();
+        if unknown > 0 {
+            notices.push(Notice::Unknown { pieces: unknown });
+        }
+        let (mut lists, mut loops) = (Vec::new(), None);
+        for Part { job, candidates } in parts {
+            notices.extend(job.notices.iter().cloned());
+            match candidates {
+                Ok(candidates) => {
+                    notices.extend(job.missing(&candidates));
+                    let best = candidates.first();
+                    loops = loops.max(best.and_then(|best| loops::rounds_of_loop(job.src(), &best.ids)));
+                    lists.push(candidates);
+                }
+                Err(error) => {
+                    notices.push(Notice::Failed(error.to_string()));
+                    lists.clear();
+                    break;
+                }
+            }
+        }
+        let n_best = lists.iter().map(Vec::len).min().unwrap_or(0);
+        let mut hypotheses: Vec<Candidate> =
+            (0..n_best).map(|rank| Candidate::join(lists.iter().map(|list| &list[rank]), search)).collect();
+        if hypotheses.is_empty() {
+            hypotheses.push(Candidate::join([], search));
+        }
+        notices.extend(loops.map(|rounds| Notice::Loop { rounds }));
+        let said = self.tokenizer.count_unknown(&hypotheses[0].ids);
+        if said > 0 {
+            notices.push(Notice::UnknownSaid { pieces: said });
+        }
+        if hypotheses[0].finish == Finish::Cut {
+            notices.push(Notice::Cut { steps: hypotheses[0].ids.len() });
+        }
+        Translation { line, src, hypotheses, src_ids, src_tokens, sentences, notices }
+    }
+}
