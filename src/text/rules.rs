@@ -24,6 +24,11 @@ pub(super) fn is_white_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1C}'..='\u{1F}' | '▁')
 }
 
+/// Whether `c` would end a line or a field in some program, or is the blank's stand-in.
+pub(super) fn breaks_a_line(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '▁')
+}
+
 /// Whether nothing of `text` is left after normalization: such a line never reaches the model.
 pub fn is_blank(text: &str) -> bool {
     text.chars().all(|c| is_white_space(c) || is_invisible(c))
