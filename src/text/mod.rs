@@ -252,4 +252,6 @@ fn special_ids(inner: &tokenizers::Tokenizer) -> Result<SpecialIds, String> {
 }
 
 #[cfg(test)]
+mod spm_tests;
+#[cfg(test)]
 mod tests;

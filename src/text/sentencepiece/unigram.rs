@@ -32,8 +32,12 @@ pub(super) fn unknown_score(entries: &[Entry]) -> f32 {
 /// Cuts `text`; `unknown` is the score of an unknown character.
 pub(super) fn cut(text: &str, dictionary: &Dictionary, entries: &[Entry], unknown: f32) -> Vec<Span> {
     let mut best = vec![Best::default(); text.len() + 1];
+    // The furthest place that was reached.
+    let mut front = 0;
     for (start, c) in text.char_indices() {
-        let (Some(rest), Some(so_far)) = (text.get(start..), start_again(&mut best, start)) else { break };
+        let (Some(rest), Some(so_far)) = (text.get(start..), start_again(&mut best, start, front)) else {
+            break;
+        };
         let mut is_known = false;
         for (length, id) in dictionary.prefixes(rest) {
             let Some(entry) = entries.get(id as usize).filter(|entry| entry.kind != PieceKind::Unused) else {
@@ -44,9 +48,11 @@ pub(super) fn cut(text: &str, dictionary: &Dictionary, entries: &[Entry], unknow
                 _ => entry.score,
             };
             offer(&mut best, start + length, score + so_far, (start, Some(id)));
+            front = front.max(start + length);
             is_known |= length == c.len_utf8();
         }
         if !is_known {
+            front = front.max(start + c.len_utf8());
             offer(&mut best, start + c.len_utf8(), unknown + so_far, (start, None));
         }
     }
@@ -54,13 +60,13 @@ pub(super) fn cut(text: &str, dictionary: &Dictionary, entries: &[Entry], unknow
 }
 
 /// The score of the best way to `start`, after starting again from zero if it has grown too large.
-fn start_again(best: &mut [Best], start: usize) -> Option<f32> {
+fn start_again(best: &mut [Best], start: usize, front: usize) -> Option<f32> {
     let so_far = best.get(start)?.score;
     if so_far.abs() <= RESET {
         return Some(so_far);
     }
-    let open = best.iter_mut().enumerate().skip(start);
-    open.filter(|(at, b)| *at == start || b.last.is_some()).for_each(|(_, b)| b.score -= so_far);
+    let open = best.get_mut(start..=front)?.iter_mut().enumerate();
+    open.filter(|(at, b)| *at == 0 || b.last.is_some()).for_each(|(_, b)| b.score -= so_far);
     Some(0.0)
 }
 
