@@ -2,7 +2,7 @@
 //! SentencePiece model (`spm`, over `sentencepiece`) is behind it.
 //!
 //! The text rules (`rules`) live inside the file's normalizer, so every program that opens it agrees.
-//! A tokenizer is learnt in `train`, with byte pair encoding in `bpe`.
+//! A tokenizer is learnt in `train`, with byte pair encoding in `bpe`, unigram models in `unigram`.
 //! Paper section 5.1: one vocabulary shared by source and target.
 //!
 //! Departs from the crate's defaults: special tokens typed in a text are plain text, and exactly one end
@@ -14,6 +14,7 @@ mod sample;
 mod sentencepiece;
 mod spm;
 mod train;
+mod unigram;
 
 use crate::config::SpecialIds;
 use crate::{Error, Result};

@@ -88,20 +88,26 @@ fn normalizer(lowercase: bool) -> Value {
     json!({"type": "Sequence", "normalizers": steps})
 }
 
-/// Every blank becomes the `▁` that starts the next word; kind word also cuts around punctuation.
+/// Every blank becomes the `▁` that starts the next word; words and their longest pieces are also cut around
+/// punctuation, a unigram model around `<`: the crate would find `</s>` and `<0x41>` in a text.
 fn pre_tokenizer(kind: Kind) -> Value {
-    if kind != Kind::Word {
-        return metaspace();
-    }
-    let split = json!({"type": "Split", "pattern": {"Regex": WORD}, "behavior": "Isolated", "invert": false});
+    let pattern = match kind {
+        Kind::Bpe | Kind::Char => return metaspace(),
+        Kind::Word | Kind::WordPiece => WORD,
+        Kind::Unigram => "<",
+    };
+    let split =
+        json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
     json!({"type": "Sequence", "pretokenizers": [metaspace(), split]})
 }
 
 fn decoder(kind: Kind) -> Value {
     match kind {
         // Bytes first: should they spell a `▁`, it is a blank like any other.
-        Kind::Bpe => json!({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, metaspace()]}),
-        Kind::Word | Kind::Char => metaspace(),
+        Kind::Bpe | Kind::Unigram => {
+            json!({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, metaspace()]})
+        }
+        Kind::Word | Kind::WordPiece | Kind::Char => metaspace(),
     }
 }
 
