@@ -88,8 +88,14 @@ pub(super) fn tokenizer_json<S: AsRef<str> + Sync>(
         let what = if lines.is_empty() { "there are no lines" } else { "every line is blank" };
         return Err(Error::Tokenizer(format!("no text to learn from: {what}")));
     }
-    let room = vocab_size - pieces.len();
-    let model = match kind {
+    let model = learn(kind, words, vocab_size - pieces.len(), &mut pieces)?;
+    Ok(rules::tokenizer(kind, lowercase, model.json(kind, pieces)).to_string())
+}
+
+/// Adds at most `room` pieces to `pieces`, and gives what else their model is made of.
+fn learn(kind: Kind, words: Vec<(String, u64)>, room: usize, pieces: &mut Vec<String>) -> Result<Model> {
+    let few = (room / 2).max(1);
+    Ok(match kind {
         Kind::Word => {
             pieces.extend(by_count(words).into_iter().map(|(word, _)| word).take(room));
             Model::Word
@@ -99,24 +105,23 @@ pub(super) fn tokenizer_json<S: AsRef<str> + Sync>(
             Model::Pairs(vec![])
         }
         Kind::Bpe => {
-            let learnt = bpe::learn(&words, alphabet(&words, COVERAGE, (room / 2).max(1)), room);
+            let learnt = bpe::learn(&words, alphabet(&words, COVERAGE, few), room);
             pieces.extend(learnt.pieces);
             Model::Pairs(learnt.merges)
         }
         Kind::WordPiece => {
-            pieces.extend(bpe::learn(&words, alphabet(&words, 1.0, (room / 2).max(1)), room).pieces);
+            pieces.extend(bpe::learn(&words, alphabet(&words, 1.0, few), room).pieces);
             Model::Longest
         }
         Kind::Unigram => {
-            let learnt = unigram::learn(&words, &alphabet(&words, COVERAGE, (room / 2).max(1)), room)?;
+            let learnt = unigram::learn(&words, &alphabet(&words, COVERAGE, few), room)?;
             let (learnt, scores) = learnt.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
-            // No text holds them: it is cut before each `<`.
+            // No text holds special tokens and bytes: it is cut before each `<`.
             let scores = pieces.iter().map(|_| 0.0).chain(scores).collect();
             pieces.extend(learnt);
             Model::Scores(scores)
         }
-    };
-    Ok(rules::tokenizer(kind, lowercase, model.json(kind, pieces)).to_string())
+    })
 }
 
 /// What a vocabulary needs besides its pieces.
