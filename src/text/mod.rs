@@ -1,7 +1,8 @@
-//! Text to ids and back: one [`Tokenizer`] over the `tokenizers` crate, whatever made its `tokenizer.json`.
+//! Text to ids and back: one [`Tokenizer`], whether a `tokenizer.json` (read by the `tokenizers` crate) or a
+//! SentencePiece model (`spm`, over `sentencepiece`) is behind it.
 //!
 //! The text rules (`rules`) live inside the file's normalizer, so every program that opens it agrees.
-//! A tokenizer is learnt in `train`, with byte pair encoding in `bpe`.
+//! A tokenizer is learnt in `train`, with byte pair encoding in `bpe`, unigram models in `unigram`.
 //! Paper section 5.1: one vocabulary shared by source and target.
 //!
 //! Departs from the crate's defaults: special tokens typed in a text are plain text, and exactly one end
@@ -10,13 +11,18 @@
 mod bpe;
 mod rules;
 mod sample;
+mod sentencepiece;
+mod spm;
 mod train;
+mod unigram;
 
 use crate::config::SpecialIds;
 use crate::{Error, Result};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
+use spm::{Fault, Spm};
 use std::path::Path;
+use std::sync::Arc;
 
 pub use rules::{clean, is_blank};
 pub use sample::Sampler;
@@ -28,10 +34,20 @@ pub const SPECIAL_TOKENS: [&str; 4] = ["<pad>", "<unk>", "<s>", "</s>"];
 /// A trained tokenizer: a vocabulary of pieces and the rules that split a text into them.
 #[derive(Debug, Clone)]
 pub struct Tokenizer {
-    inner: tokenizers::Tokenizer,
-    json: Vec<u8>,
+    engine: Engine,
+    /// The file it was opened from.
+    file: Vec<u8>,
+    /// The `vocab.json` beside a SentencePiece model.
+    vocab: Option<Vec<u8>>,
     pieces: Vec<String>,
     special: SpecialIds,
+}
+
+/// What cuts a text.
+#[derive(Debug, Clone)]
+enum Engine {
+    Json(Arc<tokenizers::Tokenizer>),
+    SentencePiece(Arc<Spm>),
 }
 
 impl Tokenizer {
@@ -55,9 +71,42 @@ impl Tokenizer {
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|e| bad(e.to_string()))?;
         inner.set_encode_special_tokens(true);
-        let pieces = pieces(&inner).map_err(bad)?;
+        let pieces = by_id(inner.get_vocab(true).into_iter().collect()).map_err(bad)?;
         let special = special_ids(&inner).map_err(bad)?;
-        Ok(Tokenizer { inner, json: json.to_vec(), pieces, special })
+        let engine = Engine::Json(Arc::new(inner));
+        Ok(Tokenizer { engine, file: json.to_vec(), vocab: None, pieces, special })
+    }
+
+    /// Opens a SentencePiece model (`.model`, `.spm`). With a `vocab.json` the pieces have its ids, as in OPUS-MT models.
+    pub fn sentencepiece(model: impl AsRef<Path>, vocab: Option<&Path>) -> Result<Self> {
+        let model = model.as_ref();
+        let read = |path: &Path| std::fs::read(path).map_err(|e| Error::io(path, e));
+        let (bytes, ids) = (read(model)?, vocab.map(read).transpose()?);
+        Self::from_sentencepiece(&bytes, model, ids.as_deref().zip(vocab))
+    }
+
+    /// Opens the content of a SentencePiece model, and of a `vocab.json` if it has one; the names are where they came
+    /// from, for messages.
+    pub fn from_sentencepiece(
+        model: &[u8],
+        name: impl AsRef<Path>,
+        vocab: Option<(&[u8], &Path)>,
+    ) -> Result<Self> {
+        let name = name.as_ref();
+        let (spm, pieces, special) =
+            Spm::read(model, vocab.map(|(bytes, _)| bytes)).map_err(|fault| match fault {
+                Fault::Model(what) => {
+                    Error::format(name, format!("expected a SentencePiece model, but {what}"))
+                }
+                Fault::Vocab(what) => Error::format(vocab.map_or(name, |(_, name)| name), what),
+            })?;
+        Ok(Tokenizer {
+            engine: Engine::SentencePiece(Arc::new(spm)),
+            file: model.to_vec(),
+            vocab: vocab.map(|(bytes, _)| bytes.to_vec()),
+            pieces,
+            special,
+        })
     }
 
     /// Learns a tokenizer from `lines` (without their line feeds). The result has at most `vocab_size`
@@ -73,24 +122,42 @@ impl Tokenizer {
         Self::from_bytes(json.as_bytes(), "tokenizer.json")
     }
 
-    /// The bytes of the `tokenizer.json`.
+    /// The bytes of the file it was opened from: a `tokenizer.json`, or a SentencePiece model
+    /// ([`Tokenizer::is_sentencepiece`]).
     pub fn to_json(&self) -> &[u8] {
-        &self.json
+        &self.file
     }
 
-    /// SHA-256 of the file's bytes, in hexadecimal: models name their tokenizer by it.
+    /// The bytes of the `vocab.json` that gives a SentencePiece model its ids.
+    pub fn vocab_json(&self) -> Option<&[u8]> {
+        self.vocab.as_deref()
+    }
+
+    /// Whether it is a SentencePiece model, not a `tokenizer.json`.
+    pub fn is_sentencepiece(&self) -> bool {
+        matches!(self.engine, Engine::SentencePiece(_))
+    }
+
+    /// SHA-256 of the file's bytes (and of the vocabulary's), in hexadecimal: models name their tokenizer by it.
     pub fn hash(&self) -> String {
-        format!("{:x}", Sha256::digest(&self.json))
+        let digest =
+            Sha256::new().chain_update(&self.file).chain_update(self.vocab.as_deref().unwrap_or_default());
+        format!("{:x}", digest.finalize())
     }
 
     /// The ids of the pieces of `text`, then one end mark; no start mark.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
-        let encoding =
-            self.inner.encode_fast(text, false).map_err(|e| Error::Tokenizer(format!("{text:?}: {e}")))?;
+        let ids = match &self.engine {
+            Engine::SentencePiece(spm) => spm.encode(text),
+            Engine::Json(inner) => {
+                let encoding = inner.encode_fast(text, false);
+                encoding.map_err(|e| Error::Tokenizer(format!("{text:?}: {e}")))?.get_ids().to_vec()
+            }
+        };
         // A file made elsewhere can hold `</s>` as an ordinary piece too. Read from a text it must not end
         // the sentence, so it counts as unknown there; files made by `train` have no such piece.
         let plain = |&id: &u32| if self.special.contains(id) { self.special.unk } else { id };
-        Ok(encoding.get_ids().iter().map(plain).chain([self.special.eos]).collect())
+        Ok(ids.iter().map(plain).chain([self.special.eos]).collect())
     }
 
     /// [`Tokenizer::encode`] of every line, in order, on all threads.
@@ -99,12 +166,20 @@ impl Tokenizer {
     }
 
     /// The text of `ids`, without special tokens, on one line: white space other than the blank, which
-    /// only pieces of single bytes can spell, becomes a blank.
+    /// only pieces of single bytes can spell, becomes a blank. Of a SentencePiece model only control characters and
+    /// line separators do; it may know a no-break space.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         let ids: Vec<u32> = ids.iter().copied().filter(|&id| !self.special.contains(id)).collect();
-        let text =
-            self.inner.decode(&ids, true).map_err(|e| Error::Tokenizer(format!("ids {ids:?}: {e}")))?;
-        Ok(text.chars().map(|c| if rules::is_white_space(c) { ' ' } else { c }).collect())
+        let blanked =
+            |text: String, f: fn(char) -> bool| text.chars().map(|c| if f(c) { ' ' } else { c }).collect();
+        match &self.engine {
+            Engine::SentencePiece(spm) => Ok(blanked(spm.decode(&ids, &self.pieces), rules::breaks_a_line)),
+            Engine::Json(inner) => {
+                let text = inner.decode(&ids, true);
+                let text = text.map_err(|e| Error::Tokenizer(format!("ids {ids:?}: {e}")))?;
+                Ok(blanked(text, rules::is_white_space))
+            }
+        }
     }
 
     /// All pieces by id.
@@ -120,7 +195,16 @@ impl Tokenizer {
 
     /// The id of a piece as the vocabulary stores it; special tokens are no pieces of a text.
     pub fn id(&self, piece: &str) -> Option<u32> {
-        self.inner.token_to_id(piece).filter(|&id| !self.special.contains(id))
+        let id = match &self.engine {
+            Engine::SentencePiece(spm) => spm.id(piece),
+            Engine::Json(inner) => inner.token_to_id(piece),
+        };
+        id.filter(|&id| !self.special.contains(id))
+    }
+
+    /// The pieces that name a target language at the start of a text: `>>de<<`.
+    pub fn language_codes(&self) -> Vec<&str> {
+        self.pieces.iter().map(String::as_str).filter(|piece| spm::is_code(piece)).collect()
     }
 
     /// The number of the word that each of the pieces `ids` belongs to, from 0: a piece with a blank (`▁`) at its beginning starts one.
@@ -158,8 +242,8 @@ impl Tokenizer {
 }
 
 /// The pieces by id, after checking that the ids are 0, 1, 2... without a gap: they index an embedding.
-fn pieces(inner: &tokenizers::Tokenizer) -> Result<Vec<String>, String> {
-    let mut by_id: Vec<(u32, String)> = inner.get_vocab(true).into_iter().map(|(p, id)| (id, p)).collect();
+fn by_id(vocab: Vec<(String, u32)>) -> Result<Vec<String>, String> {
+    let mut by_id: Vec<(u32, String)> = vocab.into_iter().map(|(piece, id)| (id, piece)).collect();
     by_id.sort();
     for (expected, (id, piece)) in (0u32..).zip(&by_id) {
         if *id != expected {
@@ -191,5 +275,7 @@ fn special_ids(inner: &tokenizers::Tokenizer) -> Result<SpecialIds, String> {
     ))
 }
 
+#[cfg(test)]
+mod spm_tests;
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,11 @@ pub(super) fn is_white_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1C}'..='\u{1F}' | '▁')
 }
 
+/// Whether `c` would end a line or a field in some program, or is the blank's stand-in.
+pub(super) fn breaks_a_line(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '▁')
+}
+
 /// Whether nothing of `text` is left after normalization: such a line never reaches the model.
 pub fn is_blank(text: &str) -> bool {
     text.chars().all(|c| is_white_space(c) || is_invisible(c))
@@ -83,20 +88,26 @@ fn normalizer(lowercase: bool) -> Value {
     json!({"type": "Sequence", "normalizers": steps})
 }
 
-/// Every blank becomes the `▁` that starts the next word; kind word also cuts around punctuation.
+/// Every blank becomes the `▁` that starts the next word; words and their longest pieces are also cut around
+/// punctuation, a unigram model around `<`: the crate would find `</s>` and `<0x41>` in a text.
 fn pre_tokenizer(kind: Kind) -> Value {
-    if kind != Kind::Word {
-        return metaspace();
-    }
-    let split = json!({"type": "Split", "pattern": {"Regex": WORD}, "behavior": "Isolated", "invert": false});
+    let pattern = match kind {
+        Kind::Bpe | Kind::Char => return metaspace(),
+        Kind::Word | Kind::WordPiece => WORD,
+        Kind::Unigram => "<",
+    };
+    let split =
+        json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
     json!({"type": "Sequence", "pretokenizers": [metaspace(), split]})
 }
 
 fn decoder(kind: Kind) -> Value {
     match kind {
         // Bytes first: should they spell a `▁`, it is a blank like any other.
-        Kind::Bpe => json!({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, metaspace()]}),
-        Kind::Word | Kind::Char => metaspace(),
+        Kind::Bpe | Kind::Unigram => {
+            json!({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, metaspace()]})
+        }
+        Kind::Word | Kind::WordPiece | Kind::Char => metaspace(),
     }
 }
 

@@ -4,11 +4,12 @@
 //! Departs from the `tokenizers` crate, whose dropout cannot be seeded: the numbers come from a key here. With p = 0
 //! the pieces are those of [`Tokenizer::encode`].
 
-use super::Tokenizer;
+use super::{Engine, Tokenizer};
 use crate::rng::hash;
 use crate::{Error, Result};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::sync::Arc;
 use tokenizers::{
     NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,
 };
@@ -17,6 +18,8 @@ use tokenizers::{
 #[derive(Debug)]
 pub struct Sampler {
     tokenizer: Tokenizer,
+    /// Its text rules.
+    rules: Arc<tokenizers::Tokenizer>,
     /// Rank and result of a merge.
     merges: HashMap<(u32, u32), (u32, u32)>,
     /// Ids of single characters.
@@ -35,8 +38,11 @@ impl Sampler {
                 "--sample-tokens leaves out merges of byte pair encoding, but the tokenizer {why}"
             ))
         };
+        let Engine::Json(rules) = &tokenizer.engine else {
+            return Err(refuse("is a SentencePiece model: let tx train learn one"));
+        };
         let json: Value =
-            serde_json::from_slice(&tokenizer.json).map_err(|e| Error::Tokenizer(e.to_string()))?;
+            serde_json::from_slice(&tokenizer.file).map_err(|e| Error::Tokenizer(e.to_string()))?;
         let model = &json["model"];
         if model["type"] != "BPE" || model["merges"].as_array().is_none_or(Vec::is_empty) {
             return Err(refuse("has none: use --tokenizer bpe"));
@@ -61,7 +67,7 @@ impl Sampler {
         let bytes = (0..=255u8).map(|byte| ids.get(format!("<0x{byte:02X}>").as_str()).copied());
         let bytes = bytes.collect::<Option<Vec<u32>>>().filter(|_| model["byte_fallback"] == true);
         let chars = ids.iter().filter_map(single).collect();
-        Ok(Sampler { tokenizer: tokenizer.clone(), merges, chars, bytes, dropout })
+        Ok(Sampler { tokenizer: tokenizer.clone(), rules: rules.clone(), merges, chars, bytes, dropout })
     }
 
     /// The tokenizer itself.
@@ -77,13 +83,12 @@ impl Sampler {
     /// The ids of `text`, cut by the random numbers of `key`, then one end mark.
     pub fn encode(&self, text: &str, key: u64) -> Result<Vec<u32>> {
         let failed = |e: tokenizers::Error| Error::Tokenizer(format!("{text:?}: {e}"));
-        let inner = &self.tokenizer.inner;
         let mut normalized = NormalizedString::from(text);
-        if let Some(normalizer) = inner.get_normalizer() {
+        if let Some(normalizer) = self.rules.get_normalizer() {
             normalizer.normalize(&mut normalized).map_err(failed)?;
         }
         let mut words = PreTokenizedString::from(normalized);
-        if let Some(pre_tokenizer) = inner.get_pre_tokenizer() {
+        if let Some(pre_tokenizer) = self.rules.get_pre_tokenizer() {
             pre_tokenizer.pre_tokenize(&mut words).map_err(failed)?;
         }
         let mut draw = Draw { key, next: 0, dropout: self.dropout };

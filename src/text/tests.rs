@@ -32,6 +32,8 @@ fn train(kind: Kind, vocab_size: usize) -> Tokenizer {
 static BPE: LazyLock<Tokenizer> = LazyLock::new(|| train(Kind::Bpe, 600));
 static WORD: LazyLock<Tokenizer> = LazyLock::new(|| train(Kind::Word, 600));
 static CHAR: LazyLock<Tokenizer> = LazyLock::new(|| train(Kind::Char, 600));
+static UNIGRAM: LazyLock<Tokenizer> = LazyLock::new(|| train(Kind::Unigram, 600));
+static WORDPIECE: LazyLock<Tokenizer> = LazyLock::new(|| train(Kind::WordPiece, 600));
 
 /// The text rules, written a second time without the crate.
 fn normalized(text: &str) -> String {
@@ -64,20 +66,24 @@ fn round_trip(tokenizer: &Tokenizer, text: &str) -> String {
 proptest! {
     /// Any text comes back, up to the text rules, with one end mark, and nothing is unknown.
     #[test]
-    fn bpe_loses_nothing(text in any::<String>()) {
-        let ids = BPE.encode(&text).unwrap();
-        prop_assert_eq!(marks_sorted(&BPE.decode(&ids).unwrap()), marks_sorted(&normalized(&text)));
-        prop_assert_eq!(ids.last(), Some(&3));
-        prop_assert!(ids[..ids.len() - 1].iter().all(|&id| id > 3));
-        prop_assert_eq!(is_blank(&text), ids.len() == 1);
+    fn kinds_with_bytes_lose_nothing(text in any::<String>()) {
+        for tokenizer in [&*BPE, &*UNIGRAM] {
+            let ids = tokenizer.encode(&text).unwrap();
+            prop_assert_eq!(marks_sorted(&tokenizer.decode(&ids).unwrap()), marks_sorted(&normalized(&text)));
+            prop_assert_eq!(ids.last(), Some(&3));
+            prop_assert!(ids[..ids.len() - 1].iter().all(|&id| id > 3));
+            prop_assert_eq!(is_blank(&text), ids.len() == 1);
+        }
     }
 
     /// The same for texts made of what tends to break things.
     #[test]
-    fn bpe_loses_nothing_of_markup(text in "(</?s>|<pad>|<unk>|<0x[0-9A-F]{2}>|[<>/ s▁\u{200B}\u{AD}\u{301}\u{1E}e😀한])*") {
-        let ids = BPE.encode(&text).unwrap();
-        prop_assert_eq!(BPE.decode(&ids).unwrap(), normalized(&text));
-        prop_assert!(ids[..ids.len() - 1].iter().all(|&id| id > 3));
+    fn kinds_with_bytes_lose_nothing_of_markup(text in "(</?s>|<pad>|<unk>|<0x[0-9A-F]{2}>|[<>/ s▁\u{200B}\u{AD}\u{301}\u{1E}e😀한])*") {
+        for tokenizer in [&*BPE, &*UNIGRAM] {
+            let ids = tokenizer.encode(&text).unwrap();
+            prop_assert_eq!(tokenizer.decode(&ids).unwrap(), normalized(&text));
+            prop_assert!(ids[..ids.len() - 1].iter().all(|&id| id > 3));
+        }
     }
 
     /// Whatever ids a model produces, the output is one line without special tokens or marks.
@@ -101,7 +107,7 @@ static LOWER: LazyLock<Tokenizer> =
 
 #[test]
 fn every_sentence_comes_back_from_every_kind() {
-    for tokenizer in [&*BPE, &*WORD, &*CHAR] {
+    for tokenizer in [&*BPE, &*UNIGRAM, &*WORDPIECE, &*WORD, &*CHAR] {
         for sentence in SENTENCES {
             assert_eq!(round_trip(tokenizer, sentence), sentence);
         }
@@ -116,6 +122,8 @@ fn pieces_of_each_kind() {
         ["▁The", "▁house", ",", "▁(", "or", "▁20", ")", ".", "</s>"]
     );
     assert_eq!(pieces(&WORD, "The zebra"), ["▁The", "<unk>", "</s>"]);
+    assert_eq!(pieces(&WORDPIECE, "The houses, Ж"), ["▁The", "▁house", "s", ",", "<unk>", "</s>"]);
+    assert_eq!(pieces(&UNIGRAM, "<s>"), ["▁", "<", "s", ">", "</s>"]);
     assert_eq!(pieces(&CHAR, "Ja Ж"), ["▁", "J", "a", "▁", "<unk>", "</s>"]);
     assert_eq!(CHAR.count_unknown(&CHAR.encode("Ж, Ж").unwrap()), 2);
 }
@@ -224,7 +232,7 @@ fn training_is_deterministic() {
     let lines = corpus();
     let mut shuffled = lines.clone();
     crate::rng::Rng::new(1, "order").shuffle(&mut shuffled);
-    for kind in [Kind::Bpe, Kind::Word, Kind::Char] {
+    for kind in [Kind::Bpe, Kind::Unigram, Kind::WordPiece, Kind::Word, Kind::Char] {
         let first = Tokenizer::train(kind, &lines, 500, false).unwrap();
         assert_eq!(first.to_json(), Tokenizer::train(kind, &lines, 500, false).unwrap().to_json());
         assert_eq!(first.to_json(), Tokenizer::train(kind, &shuffled, 500, false).unwrap().to_json());
@@ -244,6 +252,22 @@ fn vocabulary_size_fits_the_corpus_or_says_why_not() {
     assert_eq!(Tokenizer::train(Kind::Bpe, &["ab ab"], 261, false).unwrap().piece(260), "▁");
     for lines in [&[][..], &[" ", "\u{200B}"]] {
         assert!(Tokenizer::train(Kind::Word, lines, 100, false).unwrap_err().to_string().contains("no text"));
+    }
+}
+
+/// What the trainer of the crate takes for its own unknown piece, a zero, an endless word, a corpus of one character.
+#[test]
+fn a_unigram_model_is_learnt_from_anything() {
+    let endless = "犬が小さい家を見ます".repeat(300);
+    for lines in [&["<UNK> <UNK> <UNK>a"][..], &["a\0b a\0b", "\0"], &[&endless, "x"], &["a"], &["aaaa aaaa"]]
+    {
+        let tokenizer = Tokenizer::train(Kind::Unigram, lines, 400, false).unwrap();
+        for line in lines {
+            assert_eq!(round_trip(&tokenizer, line), *line);
+        }
+    }
+    for kind in Kind::NAMES {
+        assert!(kind.parse::<Kind>().is_ok(), "{kind}");
     }
 }
 

@@ -1,9 +1,10 @@
 //! Learning a tokenizer from text: which pieces the vocabulary holds.
 //!
-//! Paper section 5.1 (byte pair encoding, one vocabulary for both languages). The crate's trainers are not
-//! used, because their results depend on hash order; everything here is sorted by count, then by text.
+//! Paper section 5.1 (byte pair encoding, one vocabulary for both languages). The crate's trainers depend on hash
+//! order: only that of unigram models is used, with care (`unigram`); everything else here is sorted by count, then
+//! by text.
 
-use super::{SPECIAL_TOKENS, bpe, rules};
+use super::{SPECIAL_TOKENS, bpe, rules, unigram};
 use crate::{Error, Result};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
@@ -19,16 +20,33 @@ const MAX_LINES: usize = 4_000_000;
 /// bytes, so that Hangul and Kanji do not fill the vocabulary with characters seen once.
 const COVERAGE: f64 = 0.9995;
 
+/// Longer words are unknown to a wordpiece tokenizer, because it tries all their parts.
+const MAX_WORD: usize = 200;
+
 /// What a piece is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Byte pair encoding: frequent words whole, rare ones in parts, anything else in bytes.
     Bpe,
+    /// A unigram language model: the most probable way to cut a text into pieces, anything else in bytes.
+    Unigram,
+    /// Words cut into the longest pieces from the left; a word with a character that was not seen is unknown.
+    WordPiece,
     /// Whole words and punctuation marks; a rare word is unknown.
     Word,
     /// Single characters; one not seen in training is unknown.
     Char,
+}
+
+impl Kind {
+    /// Their names, as [`Kind::from_str`](std::str::FromStr) reads them.
+    pub const NAMES: [&str; 5] = ["bpe", "unigram", "wordpiece", "word", "char"];
+
+    /// Whether characters without a piece are spelt in bytes.
+    pub(super) fn has_bytes(self) -> bool {
+        matches!(self, Kind::Bpe | Kind::Unigram)
+    }
 }
 
 impl std::str::FromStr for Kind {
@@ -37,9 +55,11 @@ impl std::str::FromStr for Kind {
     fn from_str(name: &str) -> Result<Self> {
         match name {
             "bpe" => Ok(Kind::Bpe),
+            "unigram" => Ok(Kind::Unigram),
+            "wordpiece" => Ok(Kind::WordPiece),
             "word" => Ok(Kind::Word),
             "char" => Ok(Kind::Char),
-            _ => Err(Error::Config(format!("tokenizer kind {name:?} is none of bpe, word, char"))),
+            _ => Err(Error::Config(format!("tokenizer kind {name:?} is none of {}", Kind::NAMES.join(", ")))),
         }
     }
 }
@@ -52,11 +72,11 @@ pub(super) fn tokenizer_json<S: AsRef<str> + Sync>(
     lowercase: bool,
 ) -> Result<String> {
     let mut pieces: Vec<String> = SPECIAL_TOKENS.map(String::from).to_vec();
-    if kind == Kind::Bpe {
+    if kind.has_bytes() {
         pieces.extend((0..=255u8).map(|byte| format!("<0x{byte:02X}>")));
     }
     if vocab_size <= pieces.len() {
-        let bytes = if kind == Kind::Bpe { ", 256 bytes" } else { "" };
+        let bytes = if kind.has_bytes() { ", 256 bytes" } else { "" };
         return Err(Error::Config(format!(
             "a vocabulary of {vocab_size} is too small: 4 special tokens{bytes} and at least one piece of \
              text need {}",
@@ -68,42 +88,84 @@ pub(super) fn tokenizer_json<S: AsRef<str> + Sync>(
         let what = if lines.is_empty() { "there are no lines" } else { "every line is blank" };
         return Err(Error::Tokenizer(format!("no text to learn from: {what}")));
     }
-    let room = vocab_size - pieces.len();
-    let mut merges = vec![];
-    match kind {
-        Kind::Word => pieces.extend(by_count(words).into_iter().map(|(word, _)| word).take(room)),
-        Kind::Char => pieces.extend(alphabet(&words, 1.0, room)),
-        Kind::Bpe => {
-            let alphabet = alphabet(&words, COVERAGE, (room / 2).max(1));
-            let learnt = bpe::learn(&words, alphabet, room);
-            pieces.extend(learnt.pieces);
-            merges = learnt.merges;
-        }
-    }
-    Ok(rules::tokenizer(kind, lowercase, model(kind, pieces, merges)).to_string())
+    let model = learn(kind, words, vocab_size - pieces.len(), &mut pieces)?;
+    Ok(rules::tokenizer(kind, lowercase, model.json(kind, pieces)).to_string())
 }
 
-fn model(kind: Kind, pieces: Vec<String>, merges: Vec<(String, String)>) -> Value {
-    let vocab: Map<String, Value> =
-        pieces.into_iter().enumerate().map(|(id, piece)| (piece, json!(id))).collect();
-    let unk = SPECIAL_TOKENS[1];
-    if kind == Kind::Word {
-        return json!({"type": "WordLevel", "vocab": vocab, "unk_token": unk});
-    }
-    // Byte pair encoding without merges gives characters.
-    json!({
-        "type": "BPE", "dropout": null, "unk_token": unk, "continuing_subword_prefix": null,
-        "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": kind == Kind::Bpe,
-        "ignore_merges": false, "vocab": vocab, "merges": merges
+/// Adds at most `room` pieces to `pieces`, and gives what else their model is made of.
+fn learn(kind: Kind, words: Vec<(String, u64)>, room: usize, pieces: &mut Vec<String>) -> Result<Model> {
+    let few = (room / 2).max(1);
+    Ok(match kind {
+        Kind::Word => {
+            pieces.extend(by_count(words).into_iter().map(|(word, _)| word).take(room));
+            Model::Word
+        }
+        Kind::Char => {
+            pieces.extend(alphabet(&words, 1.0, room));
+            Model::Pairs(vec![])
+        }
+        Kind::Bpe => {
+            let learnt = bpe::learn(&words, alphabet(&words, COVERAGE, few), room);
+            pieces.extend(learnt.pieces);
+            Model::Pairs(learnt.merges)
+        }
+        Kind::WordPiece => {
+            pieces.extend(bpe::learn(&words, alphabet(&words, 1.0, few), room).pieces);
+            Model::Longest
+        }
+        Kind::Unigram => {
+            let learnt = unigram::learn(&words, &alphabet(&words, COVERAGE, few), room)?;
+            let (learnt, scores) = learnt.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
+            // No text holds special tokens and bytes: it is cut before each `<`.
+            let scores = pieces.iter().map(|_| 0.0).chain(scores).collect();
+            pieces.extend(learnt);
+            Model::Scores(scores)
+        }
     })
+}
+
+/// What a vocabulary needs besides its pieces.
+enum Model {
+    Word,
+    Longest,
+    /// The merges; without any there are only characters.
+    Pairs(Vec<(String, String)>),
+    /// The log-probabilities of all pieces.
+    Scores(Vec<f64>),
+}
+
+impl Model {
+    fn json(self, kind: Kind, pieces: Vec<String>) -> Value {
+        let unk = SPECIAL_TOKENS[1];
+        let vocab = |pieces: Vec<String>| -> Map<String, Value> {
+            pieces.into_iter().enumerate().map(|(id, piece)| (piece, json!(id))).collect()
+        };
+        match self {
+            Model::Word => json!({"type": "WordLevel", "vocab": vocab(pieces), "unk_token": unk}),
+            Model::Longest => json!({
+                "type": "WordPiece", "unk_token": unk, "continuing_subword_prefix": "",
+                "max_input_chars_per_word": MAX_WORD, "vocab": vocab(pieces)
+            }),
+            Model::Pairs(merges) => json!({
+                "type": "BPE", "dropout": null, "unk_token": unk, "continuing_subword_prefix": null,
+                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": kind.has_bytes(),
+                "ignore_merges": false, "vocab": vocab(pieces), "merges": merges
+            }),
+            Model::Scores(scores) => {
+                let vocab: Vec<(String, f64)> = pieces.into_iter().zip(scores).collect();
+                json!({"type": "Unigram", "unk_id": 1, "vocab": vocab, "byte_fallback": true})
+            }
+        }
+    }
 }
 
 /// The words of `lines`, as normalizer and pre-tokenizer of `kind` cut them, with their counts, sorted by
 /// text.
 fn count_words<S: AsRef<str> + Sync>(kind: Kind, lines: &[S], lowercase: bool) -> Result<Vec<(String, u64)>> {
     let failed = |e: tokenizers::Error| Error::Tokenizer(e.to_string());
-    let json =
-        rules::tokenizer(kind, lowercase, model(kind, SPECIAL_TOKENS.map(String::from).to_vec(), vec![]));
+    // The model itself is not used here.
+    let no_model = Model::Word.json(kind, SPECIAL_TOKENS.map(String::from).to_vec());
+    let json = rules::tokenizer(kind, lowercase, no_model);
     let rules = tokenizers::Tokenizer::from_bytes(json.to_string()).map_err(failed)?;
     let count = |mut counts: HashMap<String, u64>, line: &S| {
         let mut text = NormalizedString::from(line.as_ref());

@@ -13,8 +13,8 @@ pub struct CorpusArgs {
     /// Target language, as in the file names.
     #[arg(long, value_name = "LANG")]
     pub to: Option<String>,
-    /// `bpe` (subwords with bytes as the last resort), `word`, `char`, or a tokenizer.json [default: bpe].
-    #[arg(long, value_name = "KIND|FILE")]
+    /// `bpe` or `unigram` (subwords with bytes as the last resort), `wordpiece`, `word`, `char`, or a tokenizer.json [default: bpe].
+    #[arg(long, visible_alias = "tokenizer-type", value_name = "KIND|FILE")]
     pub tokenizer: Option<String>,
     /// Pieces of the vocabulary [default: by corpus size].
     #[arg(long, value_name = "N")]

@@ -15,6 +15,7 @@ use tx::checkpoint::Checkpoint;
 use tx::config::{Positions, SpecialIds};
 use tx::data::Source;
 use tx::ops::{Bf16Level, Compute, bf16_level};
+use tx::text::Kind;
 use tx::train::run_dir::RunDir;
 use tx::train::settings::{Given, Settings};
 use tx::train::validate::scores;
@@ -145,13 +146,17 @@ fn verify(
 /// The settings that were given, by the library's names, and the tokenizer if it is a file.
 fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
     let TrainArgs { corpus, shape, optim, life, .. } = args;
-    let kind = corpus.tokenizer.as_deref().filter(|name| ["bpe", "word", "char"].contains(name));
+    let kind = corpus.tokenizer.as_deref().filter(|name| Kind::NAMES.contains(name));
     let file = corpus.tokenizer.as_ref().filter(|_| kind.is_none()).map(PathBuf::from);
     if let Some(file) = &file {
         if !file.is_file() {
             usage_error(
                 "train",
-                format!("--tokenizer {}: expected bpe, word, char or a tokenizer.json file", file.display()),
+                format!(
+                    "--tokenizer {}: expected {} or a tokenizer.json file",
+                    file.display(),
+                    Kind::NAMES.join(", ")
+                ),
             );
         }
         if corpus.vocab_size.is_some() || corpus.lowercase {
