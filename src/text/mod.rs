@@ -217,12 +217,18 @@ impl Tokenizer {
         ids.iter().enumerate().map(number).collect()
     }
 
-    /// What of `text` each of the pieces that [`Tokenizer::encode`] makes of it stands for, with the blank before it if it has one.
+    /// What of `text` each of the pieces that [`Tokenizer::encode`] makes of it stands for, with the blank before it if it has one;
+    /// of a SentencePiece model what its rules make of the text.
     pub fn surfaces(&self, text: &str) -> Result<Vec<String>> {
-        let encoding =
-            self.inner.encode(text, false).map_err(|e| Error::Tokenizer(format!("{text:?}: {e}")))?;
-        let part = |&(from, to): &(usize, usize)| text.get(from..to).unwrap_or_default().to_string();
-        Ok(encoding.get_offsets().iter().map(part).collect())
+        match &self.engine {
+            Engine::SentencePiece(spm) => Ok(spm.surfaces(text)),
+            Engine::Json(inner) => {
+                let encoding =
+                    inner.encode(text, false).map_err(|e| Error::Tokenizer(format!("{text:?}: {e}")))?;
+                let part = |&(from, to): &(usize, usize)| text.get(from..to).unwrap_or_default().to_string();
+                Ok(encoding.get_offsets().iter().map(part).collect())
+            }
+        }
     }
 
     /// Number of pieces; ids are `0..vocab_size`.

@@ -69,6 +69,17 @@ impl Spm {
         code.into_iter().chain(self.model.cut(&tokens).into_iter().map(|token| vocab.id(token))).collect()
     }
 
+    /// What each of the pieces that [`Spm::encode`] gives stands for.
+    pub fn surfaces(&self, text: &str) -> Vec<String> {
+        let (code, text) = self.vocab.as_ref().map_or((None, text), |vocab| vocab.split_code(text));
+        let normalized = self.model.normalize(text);
+        let surface = |token| match token {
+            Token::Piece(id) => self.model.piece(id).replace('▁', " "),
+            Token::Unknown(text) => text.replace('▁', " "),
+        };
+        code.iter().map(|_| String::new()).chain(self.model.cut(&normalized).into_iter().map(surface)).collect()
+    }
+
     /// The text of `ids`, among which there shall be no special ones.
     pub fn decode(&self, ids: &[u32], pieces: &[String]) -> String {
         let Some(vocab) = &self.vocab else {

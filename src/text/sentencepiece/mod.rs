@@ -116,6 +116,11 @@ impl SentencePiece {
         self.entries.iter().map(|entry| &*entry.text)
     }
 
+    /// The text of a piece.
+    pub fn piece(&self, id: u32) -> &str {
+        self.entries.get(id as usize).map_or("", |entry| &entry.text)
+    }
+
     /// The id of a piece, of whatever kind.
     pub fn id(&self, piece: &str) -> Option<u32> {
         let hidden = || self.entries.iter().position(|entry| &*entry.text == piece).map(|at| at as u32);
