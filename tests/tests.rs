@@ -9,6 +9,8 @@ mod damage;
 mod decoding;
 /// `tx evaluate` against what it is made of: translations, scores, and `transformers`' probabilities.
 mod evaluation;
+/// Models of other programs: every family against `transformers`, and what is wrong with damaged ones.
+mod families;
 /// Layouts for other programs, prepared text, and the scores of given translations.
 mod formats;
 /// Gradients and training steps against PyTorch.

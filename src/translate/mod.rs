@@ -99,7 +99,11 @@ impl Translator {
             eos: special.eos,
             rules: Rules {
                 banned: match options.like {
-                    Like::Tx => vec![special.pad, special.unk, special.bos],
+                    // Some models start from the end mark, which must be said.
+                    Like::Tx => [special.pad, special.unk, special.bos]
+                        .into_iter()
+                        .filter(|&id| id != special.eos)
+                        .collect(),
                     Like::Ct2 => Vec::new(),
                     Like::Hf => vec![special.pad],
                 },
