@@ -1,10 +1,12 @@
 use crate::common::*;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
-use tx::candle_core::{DType, Device};
+use tx::candle_core::{DType, Device, Var};
 use tx::checkpoint::Checkpoint;
 use tx::config::{Norm, Positions, Tie};
 use tx::model::linear::Kind;
+use tx::model::parameters::{LOGITS_BIAS, as_weights};
 use tx::model::{Pass, Transformer};
 use tx::ops::{Precision, Scores};
 use tx::search::{self, Finish, Scorer, Sentence, TransformerScorer};
@@ -78,6 +80,37 @@ fn decoding_of_every_family_agrees_with_transformers() {
             }
         }
     }
+}
+
+/// The norm of the gradient of the smoothed loss in every parameter of a pre-norm model.
+#[test]
+fn pre_norm_gradients_agree_with_pytorch() {
+    let (_, checkpoint, values) = families().into_iter().find(|(name, ..)| name == "pegasus").unwrap();
+    let bias = checkpoint.weights[LOGITS_BIAS].clone();
+    let trained = checkpoint.weights.iter().filter(|(name, _)| *name != LOGITS_BIAS);
+    let variables: BTreeMap<String, Var> =
+        trained.map(|(name, tensor)| (name.clone(), Var::from_tensor(tensor).unwrap())).collect();
+    let mut weights = as_weights(&variables);
+    weights.insert(LOGITS_BIAS.into(), bias);
+    let model = Transformer::new(&checkpoint.config, weights, Kind::Plain).unwrap();
+    let (src, tgt_in) = (sentences(&values["src"]), sentences(&values["tgt_in"]));
+    let eos = checkpoint.config.special.eos;
+    let tgt_out: Vec<u32> = tgt_in.iter().flat_map(|tgt| tgt[1..].iter().copied().chain([eos])).collect();
+    let mut pass = Pass::inference();
+    let memory = model.encode(&src.concat(), &lengths(&src), &mut pass).unwrap();
+    let given = (tgt_in.concat(), tgt_out);
+    let sums = model.loss((&given.0, &given.1), &lengths(&tgt_in), &memory, 0.1, &mut pass).unwrap();
+    let mean = (sums.loss / given.1.len() as f64).unwrap();
+    let found = mean.backward().unwrap();
+    for (name, expected) in values["gradients"].as_object().unwrap() {
+        let gradient = flat(found.get(&variables[name]).unwrap());
+        let norm = gradient.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+        assert!(
+            (norm / expected.as_f64().unwrap() - 1.0).abs() < 1e-4,
+            "{name}: {norm} instead of {expected}"
+        );
+    }
+    assert_eq!(values["gradients"].as_object().unwrap().len() + 4, variables.len(), "all but k_proj.bias");
 }
 
 #[test]

@@ -15,6 +15,8 @@ mod families;
 mod formats;
 /// Gradients and training steps against PyTorch.
 mod gradients;
+/// Damaged and crafted models: every reader says what is wrong, in time and memory.
+mod hostile;
 /// The life of a run: killed, resumed, out of disk, out of time, fine-tuned, averaged.
 mod life;
 /// Encoder, decoder and attention against `transformers`.

@@ -93,9 +93,21 @@ def numbers(model, sources, known):
     return (dict(src=src, tgt_in=tgt_in, greedy=greedy, forced=given),
             dict(memory=shown(out.encoder_last_hidden_state, src), logits=shown(out.logits[..., :known], tgt_in)))
 
+def gradients(model, row):
+    """Norm of the gradient of the smoothed loss of the batch in each parameter."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.Embedding):
+            module.padding_idx = None  # the decoder starts from the padding, which counts
+    pairs = [(s, t + [model.config.eos_token_id]) for s, t in zip(row["src"], row["tgt_in"])]
+    params = trained(model)
+    found = torch.autograd.grad(golden.loss_of(model, pairs)[0], list(params.values()))
+    return {n: g.norm().item() for n, g in sorted(zip(params, found), key=lambda x: x[0]) if "k_proj.bias" not in n}
+
 def save(name, model, stored, pickled, tok):
     """A directory as `transformers` leaves it (`pickled`: as its version 4 did), all in `stored`."""
     folder = os.path.join(FAMILIES, name)
+    tables = [side.embed_positions for side in (model.model.encoder, model.model.decoder) if hasattr(side.embed_positions, "weight")]
+    exact = [t.weight.data for t in tables]
     model = model.to(stored)
     model.save_pretrained(folder)
     if pickled:
@@ -106,7 +118,10 @@ def save(name, model, stored, pickled, tok):
     config.pop("tx_never")
     json.dump(config, open(path, "w"), indent=1)
     json.dump(tok, open(os.path.join(folder, "tokenizer.json"), "w"), ensure_ascii=False)
-    return model.double()
+    model.double()
+    for table, positions in zip(tables, exact):
+        table.weight.data = positions
+    return model
 
 MARIAN_NAMES = {"self_W{}": "self_attn.{}_proj.weight", "self_b{}": "self_attn.{}_proj.bias",
                 "context_W{}": "encoder_attn.{}_proj.weight", "context_b{}": "encoder_attn.{}_proj.bias"}
@@ -155,6 +170,7 @@ def main():
     rows, tensors = [], {}
     def add(name, model, sources, known):
         row, found = numbers(model, sources, known)
+        row |= dict(gradients=gradients(model, row)) if name == "pegasus" else {}
         rows.append(dict(name=name, **row))
         tensors.update({f"{name}.{k}": v for k, v in found.items()})
     opus = dict(SIZE, eos_token_id=0, activation_function="swish", bos_token_id=0, forced_eos_token_id=0)
