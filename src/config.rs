@@ -28,14 +28,27 @@ pub enum Tie {
     None,
 }
 
+/// Where the layer norm of a sublayer stands (section 3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Norm {
+    /// LayerNorm(x + Dropout(Sublayer(x))), as in the paper.
+    #[default]
+    Post,
+    /// x + Dropout(Sublayer(LayerNorm(x))), and a last norm after each stack: Wang et al. 2019, Pegasus, M2M100.
+    Pre,
+}
+
 /// How the columns of the sinusoidal positional encoding are laid out (section 3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Positions {
     /// sin, cos, sin, cos, ... as the paper prints them.
     Interleaved,
-    /// All sines, then all cosines: the same columns permuted, as Hugging Face Marian has them.
+    /// All sines, then all cosines: the same columns permuted, as Hugging Face Marian and Pegasus have them.
     Halves,
+    /// Sines, then cosines, of frequencies 10000^-(i/(d/2-1)): as tensor2tensor, M2M100 and Marian's own files have them.
+    T2t,
 }
 
 /// The ids of the special tokens. The decoder starts from `bos`.
@@ -89,6 +102,9 @@ pub struct Dropouts {
 /// More positions than any sentence has; each takes a row of the positional encoding.
 const MAX_POSITIONS: usize = 1 << 16;
 
+/// More layers than any model has.
+const MAX_LAYERS: usize = 1024;
+
 /// A whole model's shape.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -106,8 +122,12 @@ pub struct Config {
     pub activation: Activation,
     /// Which vocabulary matrices are shared.
     pub tie: Tie,
+    /// Where the layer norms stand.
+    pub norm: Norm,
     /// Layout of the positional encoding.
     pub positions: Positions,
+    /// pos of the first token: 0, but 2 in M2M100, whose table has rows for padding before it.
+    pub first_position: usize,
     /// Whether embeddings are multiplied by √d (section 3.4).
     pub scale_embedding: bool,
     /// The longest source or target, in pieces, end mark included.
@@ -171,7 +191,9 @@ impl Config {
             decoder: stack,
             activation: Activation::Relu,
             tie: Tie::All,
+            norm: Norm::Post,
             positions: Positions::Halves,
+            first_position: 0,
             scale_embedding: true,
             max_positions: 512,
             dropout: Dropouts { residual: 0.1, attention: 0.1, activation: 0.0 },
@@ -194,9 +216,9 @@ impl Config {
                     stack.heads
                 ));
             }
-            if stack.layers == 0 || stack.d_ff == 0 {
+            if stack.layers == 0 || stack.d_ff == 0 || stack.layers > MAX_LAYERS {
                 problems.push(format!(
-                    "the {name} has {} layers of d_ff {}: both must be above 0",
+                    "the {name} has {} layers of d_ff {}: both must be above 0, and layers at most {MAX_LAYERS}",
                     stack.layers, stack.d_ff
                 ));
             }
@@ -211,6 +233,11 @@ impl Config {
             problems.push(format!(
                 "max_positions is {}: it must be from 2 to {MAX_POSITIONS}",
                 self.max_positions
+            ));
+        }
+        if self.positions == Positions::T2t && d < 4 {
+            problems.push(format!(
+                "d_model is {d}: positions of the form t2t need two frequencies, so at least 4"
             ));
         }
         let special = [self.special.pad, self.special.unk, self.special.bos, self.special.eos];

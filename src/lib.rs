@@ -4,6 +4,7 @@
 //! | paper | what | where | test |
 //! |---|---|---|---|
 //! | 3.1 | LayerNorm(x + Dropout(Sublayer(x))) | [`model::sublayer`], [`ops::add_norm`] | `tests/model.rs`: `logits_agree_with_transformers` |
+//! | | pre-norm, x + Dropout(Sublayer(LayerNorm(x))) | [`model::sublayer`], [`ops::layer_norm`] | `tests/families.rs`: `logits_of_every_family_agree_with_transformers` |
 //! | 3.1 | encoder and decoder stacks | [`model::encoder`], [`model::decoder`] | `tests/model.rs`: `logits_agree_with_transformers`; `tests/decoding.rs`: `cached_decoding_is_full_decoding` |
 //! | 3.2.1 | Attention(Q, K, V) = softmax(QKᵀ/√k) V | [`ops::attention`] | in the module |
 //! | 3.2.2 | MultiHead = Concat(head_1 … head_h) W_O | [`model::attention`] | `tests/model.rs`: `attention_weights_agree_with_transformers` |

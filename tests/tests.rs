@@ -11,10 +11,14 @@ mod damage;
 mod decoding;
 /// `tx evaluate` against what it is made of: translations, scores, and `transformers`' probabilities.
 mod evaluation;
+/// Models of other programs: every family against `transformers`, and what is wrong with damaged ones.
+mod families;
 /// Layouts for other programs, prepared text, and the scores of given translations.
 mod formats;
 /// Gradients and training steps against PyTorch.
 mod gradients;
+/// Damaged and crafted models: every reader says what is wrong, in time and memory.
+mod hostile;
 /// The life of a run: killed, resumed, out of disk, out of time, fine-tuned, averaged.
 mod life;
 /// Encoder, decoder and attention against `transformers`.

@@ -233,6 +233,27 @@ fn a_trained_directory_opens_and_remembers_its_run() {
     assert_eq!(translator.translate(lines, &Options::default()).unwrap().len(), 1);
 }
 
+/// A pre-norm model learns too, and is written in the form of the family that has pre-norm.
+#[test]
+fn a_pre_norm_model_is_written_as_pegasus() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("model");
+    let mut losses = Vec::new();
+    run(&request(&toy(), &out, given(serde_json::json!({"norm": "pre"}))), &mut |event, _| {
+        if let Event::Validated { validation, .. } = event {
+            losses.push(validation.nll);
+        }
+    })
+    .unwrap();
+    assert!(losses[2] < losses[0], "{losses:?}");
+    let text = std::fs::read_to_string(out.join("config.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&json["model_type"], &json["tx"]["norm"]), (&"pegasus".into(), &"pre".into()));
+    let checkpoint = Checkpoint::open(&out, &Device::Cpu).unwrap();
+    assert_eq!(checkpoint.config.norm, tx::config::Norm::Pre);
+    Translator::new(checkpoint, &Device::Cpu, None).unwrap();
+}
+
 /// The two tasks that any sequence model must learn, without a mistake on sequences it has not seen.
 #[test]
 fn copying_and_reversing_are_learnt() {

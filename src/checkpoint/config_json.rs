@@ -1,8 +1,7 @@
-//! `config.json` and its companions in the form of Hugging Face Marian, which our own directories share.
+//! `config.json` of the Hugging Face families that are the Transformer of the paper: Marian, which our own directories
+//! share, Pegasus (pre-norm) and M2M100 with NLLB (pre-norm, positions of tensor2tensor).
 
-use super::Generation;
-use crate::config::{Activation, Config, Dropouts, Positions, SpecialIds, Stack, Tie};
-use candle_core::DType;
+use crate::config::{Activation, Config, Dropouts, Norm, Positions, SpecialIds, Stack, Tie};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -11,8 +10,8 @@ use serde_json::{Value, json};
 pub struct TxInfo {
     /// Version of this object.
     pub format: u32,
-    /// Where the layer norm stands: `post`.
-    pub norm: String,
+    /// Where the layer norms stand.
+    pub norm: Norm,
     /// Layout of the positional encoding.
     pub positions: Positions,
     /// Source language, as the corpus named it.
@@ -41,102 +40,110 @@ pub struct AlignmentHead {
 /// The present version of [`TxInfo`].
 pub const FORMAT: u32 = 1;
 
-/// `config.json` of a model whose weights are stored as `dtype`.
-pub fn to_json(config: &Config, info: Option<&TxInfo>, dtype: DType) -> Value {
-    let dtype = if dtype == DType::F16 { "float16" } else { "float32" };
-    let special = config.special;
-    let mut json = json!({
-        "architectures": ["MarianMTModel"],
-        "model_type": "marian",
-        "is_encoder_decoder": true,
-        "vocab_size": config.src_vocab,
-        "decoder_vocab_size": config.tgt_vocab,
-        "d_model": config.d_model,
-        "encoder_layers": config.encoder.layers,
-        "encoder_attention_heads": config.encoder.heads,
-        "encoder_ffn_dim": config.encoder.d_ff,
-        "decoder_layers": config.decoder.layers,
-        "decoder_attention_heads": config.decoder.heads,
-        "decoder_ffn_dim": config.decoder.d_ff,
-        "activation_function": config.activation,
-        "dropout": rounded(config.dropout.residual),
-        "attention_dropout": rounded(config.dropout.attention),
-        "activation_dropout": rounded(config.dropout.activation),
-        "scale_embedding": config.scale_embedding,
-        "static_position_embeddings": true,
-        "max_position_embeddings": config.max_positions,
-        "pad_token_id": special.pad,
-        "unk_token_id": special.unk,
-        "bos_token_id": special.bos,
-        "eos_token_id": special.eos,
-        "decoder_start_token_id": special.bos,
-        "forced_eos_token_id": null,
-        "share_encoder_decoder_embeddings": config.tie == Tie::All,
-        "tie_word_embeddings": config.tie != Tie::None,
-        "use_cache": true,
-        "dtype": dtype,
-    });
-    if let Some(info) = info {
-        json["tx"] = json!(info);
-    }
-    json
-}
-
 /// The `model_type` of a model whose matrices are stored as int8, in a file that no other program reads.
-const INT8: &str = "tx_int8";
+pub(super) const INT8: &str = "tx_int8";
 
-/// `config.json` of a model whose matrices are stored as int8.
-pub fn to_int8_json(config: &Config, info: Option<&TxInfo>) -> Value {
-    let mut json = to_json(config, info, DType::F32);
-    json["architectures"] = json!(["TxInt8Model"]);
-    json["model_type"] = json!(INT8);
-    json["dtype"] = json!("int8");
-    json
+/// The key of what a family does not say of a foreign model: where its norms stand, and its positions.
+pub(super) const LAYOUT: &str = "tx_layout";
+
+/// A `model_type` that tx reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// Post-norm.
+    Marian,
+    /// Pre-norm.
+    Pegasus,
+    /// Pre-norm, with positions that begin behind those of padding; NLLB is one of them.
+    M2m100,
 }
 
-/// 0.1f32 as 0.1, not as 0.10000000149.
-fn rounded(x: f32) -> f64 {
-    x.to_string().parse().unwrap_or(f64::from(x))
+/// Where the norms stand, the positions, and that of the first token.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Layout {
+    norm: Norm,
+    positions: Positions,
+    first_position: usize,
+}
+
+impl Layout {
+    pub(super) fn of(config: &Config) -> Self {
+        let &Config { norm, positions, first_position, .. } = config;
+        Layout { norm, positions, first_position }
+    }
+}
+
+impl Family {
+    /// (`model_type`, `architectures`)
+    pub(super) fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Family::Marian => ("marian", "MarianMTModel"),
+            Family::Pegasus => ("pegasus", "PegasusForConditionalGeneration"),
+            Family::M2m100 => ("m2m_100", "M2M100ForConditionalGeneration"),
+        }
+    }
+
+    /// How a model of this family with the padding token `pad` computes.
+    pub(super) fn layout(self, pad: u32) -> Layout {
+        let (norm, positions, first_position) = match self {
+            Family::Marian => (Norm::Post, Positions::Halves, 0),
+            Family::Pegasus => (Norm::Pre, Positions::Halves, 0),
+            Family::M2m100 => (Norm::Pre, Positions::T2t, pad as usize + 1),
+        };
+        Layout { norm, positions, first_position }
+    }
+
+    /// The family that computes as `config` says, or else comes nearest to it.
+    pub fn of(config: &Config) -> Self {
+        let all = [Family::Marian, Family::Pegasus, Family::M2m100];
+        let same = |family: &Family| family.layout(config.special.pad) == Layout::of(config);
+        all.into_iter().find(same).unwrap_or(match config.norm {
+            Norm::Post => Family::Marian,
+            Norm::Pre => Family::Pegasus,
+        })
+    }
+}
+
+/// Options that change what a model computes or says, and the one value that tx has; absent and null are that value.
+fn fixed(norm: Norm) -> [(&'static str, Value); 18] {
+    let pre = json!(norm == Norm::Pre);
+    [
+        ("is_encoder_decoder", json!(true)),
+        ("static_position_embeddings", json!(true)),
+        ("normalize_before", pre.clone()),
+        ("add_final_layer_norm", pre),
+        ("normalize_embedding", json!(false)),
+        ("is_decoder", json!(false)),
+        ("tie_encoder_decoder", json!(false)),
+        ("pruned_heads", json!({})),
+        ("cross_attention_hidden_size", Value::Null),
+        ("quantization_config", Value::Null),
+        ("do_sample", json!(false)),
+        ("num_beam_groups", json!(1)),
+        ("diversity_penalty", json!(0)),
+        ("encoder_no_repeat_ngram_size", json!(0)),
+        ("forced_bos_token_id", Value::Null),
+        ("suppress_tokens", Value::Null),
+        ("begin_suppress_tokens", Value::Null),
+        ("exponential_decay_length_penalty", Value::Null),
+    ]
 }
 
 /// The shape of a model, and what `tx` noted of it if it wrote the file. All problems are in one list.
 pub fn from_json(json: &Value) -> Result<(Config, Option<TxInfo>), Vec<String>> {
     let mut read = Reader { json, problems: Vec::new() };
-    if json["model_type"] != "marian" && json["model_type"] != INT8 {
-        read.problem("model_type", "\"marian\"");
-    }
-    for key in ["normalize_before", "normalize_embedding", "add_final_layer_norm"] {
-        if json[key] == true {
-            read.problem(key, "false: only the post-norm Transformer of the paper is supported");
-        }
-    }
-    let info = match json.get("tx") {
-        Some(value) => match serde_json::from_value::<TxInfo>(value.clone()) {
-            Ok(info) if info.format > FORMAT => {
-                read.problems
-                    .push(format!("written by a newer tx (format {} > {FORMAT}): update tx", info.format));
-                None
-            }
-            Ok(info) => Some(info),
-            Err(error) => {
-                read.problems.push(format!("the object `tx` is not readable: {error}"));
-                None
-            }
-        },
-        None => None,
+    let family = read.family();
+    let info = read.info();
+    let special = SpecialIds {
+        pad: read.id("pad_token_id"),
+        unk: json["unk_token_id"].as_u64().and_then(|id| u32::try_from(id).ok()).unwrap_or(1),
+        bos: read.id("decoder_start_token_id"),
+        eos: read.id("eos_token_id"),
     };
+    let Layout { norm, positions, first_position } = read.layout(family, info.as_ref(), special.pad);
+    read.options(norm, special);
     let src_vocab = read.count("vocab_size");
-    let tgt_vocab = json["decoder_vocab_size"].as_u64().map_or(src_vocab, |n| n as usize);
-    let tie = match (json["share_encoder_decoder_embeddings"] != false, json["tie_word_embeddings"] != false)
-    {
-        (true, true) => Tie::All,
-        (false, true) => Tie::Decoder,
-        (false, false) => Tie::None,
-        (true, false) => {
-            read.problem("tie_word_embeddings", "true where share_encoder_decoder_embeddings is");
-            Tie::All
-        }
-    };
+    let tgt_vocab =
+        if json["decoder_vocab_size"].is_null() { src_vocab } else { read.count("decoder_vocab_size") };
     let config = Config {
         src_vocab,
         tgt_vocab,
@@ -144,21 +151,18 @@ pub fn from_json(json: &Value) -> Result<(Config, Option<TxInfo>), Vec<String>> 
         encoder: read.stack("encoder"),
         decoder: read.stack("decoder"),
         activation: read.activation(),
-        tie,
-        positions: info.as_ref().map_or(Positions::Halves, |info| info.positions),
-        scale_embedding: json["scale_embedding"] == true,
+        tie: read.tie(),
+        norm,
+        positions,
+        first_position,
+        scale_embedding: json["scale_embedding"].as_bool().unwrap_or(family == Family::M2m100),
         max_positions: read.count("max_position_embeddings"),
         dropout: Dropouts {
             residual: read.share("dropout"),
             attention: read.share("attention_dropout"),
             activation: read.share("activation_dropout"),
         },
-        special: SpecialIds {
-            pad: read.id("pad_token_id"),
-            unk: json["unk_token_id"].as_u64().map_or(1, |id| id as u32),
-            bos: read.id("decoder_start_token_id"),
-            eos: read.id("eos_token_id"),
-        },
+        special,
     };
     if read.problems.is_empty() { Ok((config, info)) } else { Err(read.problems) }
 }
@@ -173,6 +177,82 @@ impl Reader<'_> {
     fn problem(&mut self, key: &str, expected: &str) {
         let found = self.json.get(key).map_or("missing".to_string(), Value::to_string);
         self.problems.push(format!("{key} is {found}, expected {expected}"));
+    }
+
+    fn family(&mut self) -> Family {
+        let all = [Family::Marian, Family::Pegasus, Family::M2m100];
+        let found = &self.json["model_type"];
+        all.into_iter().find(|family| found == family.names().0).unwrap_or_else(|| {
+            if found != INT8 {
+                self.problem("model_type", "marian, pegasus or m2m_100 (which NLLB is too)");
+            }
+            Family::Marian
+        })
+    }
+
+    fn info(&mut self) -> Option<TxInfo> {
+        match serde_json::from_value::<TxInfo>(self.json.get("tx")?.clone()) {
+            Ok(info) if info.format > FORMAT => {
+                let what = format!("written by a newer tx (format {} > {FORMAT}): update tx", info.format);
+                self.problems.push(what);
+                None
+            }
+            Ok(info) => Some(info),
+            Err(error) => {
+                self.problems.push(format!("the object `tx` is not readable: {error}"));
+                None
+            }
+        }
+    }
+
+    /// What tx noted, else what the family says.
+    fn layout(&mut self, family: Family, info: Option<&TxInfo>, pad: u32) -> Layout {
+        if let Some(info) = info {
+            return Layout { norm: info.norm, positions: info.positions, first_position: 0 };
+        }
+        let noted = &self.json[LAYOUT];
+        match serde_json::from_value::<Layout>(noted.clone()) {
+            Ok(layout) if layout.first_position <= 1 << 16 => layout,
+            _ => {
+                if !noted.is_null() {
+                    self.problem(LAYOUT, "norm, positions and first_position, as tx writes them");
+                }
+                family.layout(pad)
+            }
+        }
+    }
+
+    /// Options with other values than those that tx has.
+    fn options(&mut self, norm: Norm, special: SpecialIds) {
+        for (key, expected) in fixed(norm) {
+            let found = &self.json[key];
+            let same = match (found.as_f64(), expected.as_f64()) {
+                (Some(found), Some(expected)) => found == expected,
+                _ => *found == expected,
+            };
+            if !(found.is_null() || same) {
+                self.problem(key, &format!("{expected}: tx has no other"));
+            }
+        }
+        // What tx never says anyway.
+        let never = [json!([special.pad]), json!([special.unk])];
+        let words = self.json["bad_words_ids"].as_array();
+        if words.is_some_and(|words| !words.iter().all(|word| never.contains(word))) {
+            self.problem("bad_words_ids", &format!("[[{}]], the padding alone", special.pad));
+        }
+    }
+
+    fn tie(&mut self) -> Tie {
+        let is = |key: &str| self.json[key] != false;
+        match (is("share_encoder_decoder_embeddings"), is("tie_word_embeddings")) {
+            (true, true) => Tie::All,
+            (false, true) => Tie::Decoder,
+            (false, false) => Tie::None,
+            (true, false) => {
+                self.problem("tie_word_embeddings", "true where share_encoder_decoder_embeddings is");
+                Tie::All
+            }
+        }
     }
 
     fn count(&mut self, key: &str) -> usize {
@@ -225,38 +305,12 @@ impl Reader<'_> {
     }
 }
 
-/// `generation_config.json`, for Hugging Face: without a max_length it would cut after 20 tokens.
-pub fn generation_json(config: &Config, generation: Generation) -> Value {
-    json!({
-        "bos_token_id": config.special.bos,
-        "decoder_start_token_id": config.special.bos,
-        "eos_token_id": config.special.eos,
-        "pad_token_id": config.special.pad,
-        "max_length": config.max_positions,
-        "num_beams": generation.num_beams.unwrap_or(4),
-        "length_penalty": generation.length_penalty.unwrap_or(1.0),
-        "early_stopping": false,
-    })
-}
-
-/// `tokenizer_config.json`, for Hugging Face.
-pub fn tokenizer_config_json(config: &Config) -> Value {
-    json!({
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "pad_token": "<pad>",
-        "unk_token": "<unk>",
-        "bos_token": "<s>",
-        "eos_token": "</s>",
-        "model_max_length": config.max_positions,
-        "clean_up_tokenization_spaces": false,
-        "split_special_tokens": true,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::written::to_json;
     use super::*;
     use crate::config::Preset;
+    use candle_core::DType;
 
     #[test]
     fn a_config_survives_writing_and_reading() {
@@ -268,7 +322,7 @@ mod tests {
         config.src_vocab = 800;
         let info = TxInfo {
             format: FORMAT,
-            norm: "post".into(),
+            norm: config.norm,
             positions: config.positions,
             src_lang: "en".into(),
             tgt_lang: "de".into(),
@@ -289,8 +343,8 @@ mod tests {
         json.as_object_mut().unwrap().remove("eos_token_id");
         let problems = from_json(&json).unwrap_err().join("\n");
         for part in [
-            "model_type is \"bart\", expected \"marian\"",
-            "normalize_before is true",
+            "model_type is \"bart\", expected marian, pegasus or m2m_100",
+            "normalize_before is true, expected false: tx has no other",
             "activation_function is \"tanh\", expected relu",
             "d_model is \"128\", expected a number from 1",
             "eos_token_id is missing, expected a token id",

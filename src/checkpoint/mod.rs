@@ -1,26 +1,43 @@
-//! Model directories in the form of Hugging Face Marian, which is also the form `tx train` writes:
-//! `config.json`, `model.safetensors`, `tokenizer.json`, and for others `generation_config.json` and
-//! `tokenizer_config.json`.
+//! Model directories in the form of Hugging Face: `config.json`, `model.safetensors` or `pytorch_model.bin`, `tokenizer.json`,
+//! and for others `generation_config.json` and `tokenizer_config.json`. `tx train` writes this form too. Marian's own
+//! `.npz` is read as well.
 
 pub mod average;
 pub mod config_json;
 pub mod files;
+mod locate;
+mod marian;
+mod marian_settings;
+mod names;
+mod npz;
+mod pickle;
 pub mod tensors;
+pub mod ties;
+mod torch;
+mod written;
+mod yaml;
+mod zip;
 
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::model::parameters::{self, LOGITS_BIAS, Weights};
+use crate::model::parameters::{LOGITS_BIAS, Weights};
 use crate::ops::Precision;
 use crate::text::Tokenizer;
 use candle_core::{DType, Device, Tensor};
+use config_json::Family;
 pub use config_json::{AlignmentHead, TxInfo};
 pub use files::Contents;
+use locate::Place;
+pub use locate::{weights_file, weights_path};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
+const PICKLED_WEIGHTS: &str = "pytorch_model.bin";
 const INT8_WEIGHTS: &str = "model.int8.safetensors";
+/// The first of these that is there has the weights.
+const WEIGHT_FILES: [&str; 3] = [INT8_WEIGHTS, WEIGHTS, PICKLED_WEIGHTS];
 const TOKENIZER: &str = "tokenizer.json";
 const GENERATION: &str = "generation_config.json";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
@@ -55,41 +72,26 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens a model directory.
-    pub fn open(folder: &Path, device: &Device) -> Result<Self> {
-        if !folder.is_dir() {
-            let what =
-                if folder.exists() { "is a file, expected a model directory" } else { "does not exist" };
-            return Err(Error::format(
-                folder,
-                format!("{what} (a directory with {CONFIG}, {WEIGHTS} and {TOKENIZER})"),
-            ));
+    /// Opens a model directory, or a `.npz` of Marian.
+    pub fn open(path: &Path, device: &Device) -> Result<Self> {
+        match locate::locate(path)? {
+            Place::Marian(npz) => Self::open_marian(&npz, device),
+            Place::Directory => Self::from_files(path, device, |name| match path.join(name) {
+                path if !path.is_file() => Ok(None),
+                path => files::map(&path).map(|bytes| Some(Box::new(bytes) as Bytes)),
+            }),
         }
-        let missing: Vec<&str> = [CONFIG, weights_file(folder), TOKENIZER]
-            .into_iter()
-            .filter(|name| !folder.join(name).is_file())
-            .collect();
-        if !missing.is_empty() {
-            let there = ["pytorch_model.bin", "source.spm", "vocab.json"];
-            let there: Vec<&str> = there.into_iter().filter(|name| folder.join(name).is_file()).collect();
-            let hint = if there.is_empty() {
-                String::new()
-            } else {
-                format!(
-                    "; it has {}, which tx does not read: open it in `transformers`, save the model with \
-                     safe_serialization=True and the fast tokenizer as tokenizer.json",
-                    there.join(", ")
-                )
-            };
-            return Err(Error::format(
-                folder,
-                format!("not a model directory: {} missing{hint}", missing.join(", ")),
-            ));
-        }
-        Self::from_files(folder, device, |name| match folder.join(name) {
-            path if !path.is_file() => Ok(None),
-            path => files::map(&path).map(|bytes| Some(Box::new(bytes) as Bytes)),
-        })
+    }
+
+    /// Opens Marian's own form; the tokenizer lies beside it.
+    fn open_marian(npz: &Path, device: &Device) -> Result<Self> {
+        let path = npz.with_file_name(TOKENIZER);
+        let tokenizer = Tokenizer::open(&path)?;
+        let (mut config, weights) = marian::parse(&files::map(npz)?, npz, device)?;
+        config.special.unk = tokenizer.special_ids().unk;
+        check_tokenizer(&config, &tokenizer, None).map_err(|what| Error::format(&path, what))?;
+        let generation = marian::generation(npz)?;
+        Ok(Checkpoint { config, weights, tokenizer, info: None, generation, precision: Precision::F32 })
     }
 
     /// Opens the files that `get` gives by name; `folder` is for messages.
@@ -104,25 +106,29 @@ impl Checkpoint {
             Ok((path, bytes))
         };
         let (path, bytes) = file(CONFIG)?;
-        let (mut config, info) = config_json::from_json(&parse_json(&path, bytes.bytes())?)
+        let config_json = parse_json(&path, bytes.bytes())?;
+        let (mut config, info) = config_json::from_json(&config_json)
             .map_err(|problems| Error::format(&path, problems.join("; ")))?;
         config.check().map_err(|error| Error::format(&path, error.to_string()))?;
         let (path, bytes) = file(TOKENIZER)?;
         let tokenizer = Tokenizer::from_bytes(bytes.bytes(), &path)?;
         config.special.unk = tokenizer.special_ids().unk;
         check_tokenizer(&config, &tokenizer, info.as_ref()).map_err(|what| Error::format(&path, what))?;
-        let (precision, (path, bytes)) = match get(INT8_WEIGHTS)? {
-            Some(bytes) => (Precision::Int8, (folder.join(INT8_WEIGHTS), bytes)),
-            None => (Precision::F32, file(WEIGHTS)?),
-        };
+        let mut stored = WEIGHTS;
+        for name in WEIGHT_FILES {
+            if get(name)?.is_some() {
+                stored = name;
+                break;
+            }
+        }
+        let precision = if stored == INT8_WEIGHTS { Precision::Int8 } else { Precision::F32 };
+        let (path, bytes) = file(stored)?;
         let mut weights = tensors::parse(&*bytes, &path, device)?;
         drop(bytes);
-        // Computed, not learnt; some exporters write them all the same.
-        weights.retain(|name, _| !name.ends_with(".embed_positions.weight"));
-        parameters::check(&config, &weights).map_err(|error| Error::format(&path, error.to_string()))?;
+        ties::settle(&config, &mut weights, &path)?;
         let generation = match get(GENERATION)? {
             Some(bytes) => generation(&parse_json(&folder.join(GENERATION), bytes.bytes())?),
-            None => Generation::default(),
+            None => generation(&config_json),
         };
         Ok(Checkpoint { config, weights, tokenizer, info, generation, precision })
     }
@@ -130,9 +136,9 @@ impl Checkpoint {
     /// Writes a model directory that `transformers` opens too; each file is replaced at once. `dtype` is that of the
     /// stored weights.
     pub fn save(&self, folder: &Path, dtype: DType) -> Result<()> {
-        self.save_all_but_weights(folder, &config_json::to_json(&self.config, self.info.as_ref(), dtype))?;
+        self.save_all_but_weights(folder, &written::to_json(&self.config, self.info.as_ref(), dtype))?;
         let mut weights = self.weights.clone();
-        if !weights.contains_key(LOGITS_BIAS) {
+        if Family::of(&self.config) != Family::M2m100 && !weights.contains_key(LOGITS_BIAS) {
             let zeros = Tensor::zeros((1, self.config.tgt_vocab), DType::F32, &Device::Cpu)?;
             weights.insert(LOGITS_BIAS.into(), zeros);
         }
@@ -142,7 +148,7 @@ impl Checkpoint {
     /// Writes a model directory whose matrices are stored as int8. Its configuration and the file of its weights have names
     /// of their own, so that other programs refuse it instead of reading it wrongly.
     pub fn save_int8(&self, folder: &Path) -> Result<()> {
-        self.save_all_but_weights(folder, &config_json::to_int8_json(&self.config, self.info.as_ref()))?;
+        self.save_all_but_weights(folder, &written::to_int8_json(&self.config, self.info.as_ref()))?;
         tensors::write_int8(&folder.join(INT8_WEIGHTS), &self.weights)
     }
 
@@ -150,15 +156,10 @@ impl Checkpoint {
         std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
         let json = |name: &str, json: &Value| write_json(&folder.join(name), json);
         files::write_atomically(&folder.join(TOKENIZER), self.tokenizer.to_json())?;
-        json(TOKENIZER_CONFIG, &config_json::tokenizer_config_json(&self.config))?;
-        json(GENERATION, &config_json::generation_json(&self.config, self.generation))?;
+        json(TOKENIZER_CONFIG, &written::tokenizer_config_json(&self.config))?;
+        json(GENERATION, &written::generation_json(&self.config, self.generation))?;
         json(CONFIG, config)
     }
-}
-
-/// The name of the file of weights in a model directory.
-pub fn weights_file(folder: &Path) -> &'static str {
-    if folder.join(INT8_WEIGHTS).is_file() { INT8_WEIGHTS } else { WEIGHTS }
 }
 
 /// Writes `json`, indented, replacing `path` at once.

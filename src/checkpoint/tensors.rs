@@ -1,6 +1,7 @@
-//! Tensors in safetensors files. A file that is not one is named for what it looks like.
+//! The tensors of a file of weights, which is a safetensors file unless its name says otherwise. A file that is not one is named for what it looks like.
 
 use super::files::{self, Contents};
+use super::{names, torch};
 use crate::error::{Error, Result};
 use crate::model::parameters::{LOGITS_BIAS, Weights};
 use crate::ops::Int8Matrix;
@@ -18,7 +19,12 @@ pub fn read(path: &Path, device: &Device) -> Result<Weights> {
 
 /// All tensors of `contents` as f32 on `device`; `path` is for messages.
 pub fn parse(contents: &dyn Contents, path: &Path, device: &Device) -> Result<Weights> {
+    if path.extension().is_some_and(|extension| extension == "bin") {
+        return torch::parse(contents, path, device);
+    }
     let bytes = contents.bytes();
+    let header = header(bytes).unwrap_or_default();
+    names::refuse(&names::repeated_keys(header)).map_err(|what| Error::format(path, what))?;
     let file =
         SafeTensors::deserialize(bytes).map_err(|error| Error::format(path, diagnose(bytes, &error)))?;
     let mut weights = Weights::new();
@@ -43,15 +49,19 @@ pub fn parse(contents: &dyn Contents, path: &Path, device: &Device) -> Result<We
                 return Err(Error::format(path, what));
             }
         };
-        let tensor = if dtype == DType::F16 {
-            Tensor::from_vec(halves(view.data()), view.shape(), &Device::Cpu)?
-        } else {
-            Tensor::from_raw_buffer(view.data(), dtype, view.shape(), &Device::Cpu)?.to_dtype(DType::F32)?
-        };
-        weights.insert(name.to_string(), tensor.to_device(device)?);
+        weights.insert(name.to_string(), to_f32(view.data(), dtype, view.shape())?.to_device(device)?);
         contents.release(view.data());
     }
     Ok(weights)
+}
+
+/// The floating-point numbers `data` of type `dtype` as f32.
+pub(super) fn to_f32(data: &[u8], dtype: DType, shape: &[usize]) -> Result<Tensor> {
+    Ok(if dtype == DType::F16 {
+        Tensor::from_vec(halves(data), shape, &Device::Cpu)?
+    } else {
+        Tensor::from_raw_buffer(data, dtype, shape, &Device::Cpu)?.to_dtype(DType::F32)?
+    })
 }
 
 /// Numbers in half precision, eight by one instruction where there is one.
@@ -143,18 +153,29 @@ fn is_finite(tensor: &Tensor) -> Result<bool> {
         .is_finite())
 }
 
+/// What a file is that stands in the place of weights of any form, and the way out.
+pub(super) fn not_weights(bytes: &[u8]) -> Option<String> {
+    let start = bytes.get(..64).unwrap_or(bytes);
+    let what = if start.starts_with(b"version https://git-lfs") {
+        "this is a Git LFS pointer, not the weights themselves: run `git lfs pull` where it came from"
+    } else if start.trim_ascii_start().starts_with(b"<") {
+        "this is an HTML or XML page, not weights: the download went wrong, fetch the file again"
+    } else {
+        return None;
+    };
+    Some(what.into())
+}
+
 /// What is wrong with a file that does not parse, and the way out.
 fn diagnose(bytes: &[u8], error: &safetensors::SafeTensorError) -> String {
-    let start = &bytes[..bytes.len().min(64)];
-    if start.starts_with(b"version https://git-lfs") {
-        return "this is a Git LFS pointer, not the weights themselves: run `git lfs pull` where it came from".into();
+    if let Some(what) = not_weights(bytes) {
+        return what;
     }
-    if start.trim_ascii_start().starts_with(b"<") {
-        return "this is an HTML or XML page, not weights: the download went wrong, fetch the file again"
-            .into();
-    }
-    if start.starts_with(b"PK") || start.starts_with(&[0x80]) {
-        return "this is a PyTorch pickle, not a safetensors file: save the model with `safe_serialization=True`".into();
+    if bytes.starts_with(b"PK") || bytes.starts_with(&[0x80]) {
+        return format!(
+            "this is a PyTorch pickle, not a safetensors file: call it pytorch_model.bin, or {}",
+            torch::WAY_OUT
+        );
     }
     match expected_size(bytes) {
         Some(expected) if expected != bytes.len() as u64 => format!(
@@ -165,12 +186,21 @@ fn diagnose(bytes: &[u8], error: &safetensors::SafeTensorError) -> String {
     }
 }
 
+/// Where the header ends.
+fn header_end(bytes: &[u8]) -> Option<u64> {
+    u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?).checked_add(8)
+}
+
+/// The header, if all of it is there.
+fn header(bytes: &[u8]) -> Option<&[u8]> {
+    bytes.get(8..usize::try_from(header_end(bytes)?).ok()?)
+}
+
 /// Size of the whole file as its header gives it; of the header alone if that is cut.
 fn expected_size(bytes: &[u8]) -> Option<u64> {
-    let header_length = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
-    let header_end = header_length.checked_add(8)?;
-    let Some(header) = usize::try_from(header_end).ok().and_then(|end| bytes.get(8..end)) else {
-        return Some(header_end).filter(|_| header_length < 100_000_000);
+    let header_end = header_end(bytes)?;
+    let Some(header) = header(bytes) else {
+        return Some(header_end).filter(|&end| end < 100_000_000);
     };
     let header: serde_json::Value = serde_json::from_slice(header).ok()?;
     let ends = header.as_object()?.values().filter_map(|entry| entry["data_offsets"][1].as_u64());

@@ -2,9 +2,9 @@
 
 use super::{Diagnosis, Finding, Level};
 use crate::Result;
-use crate::checkpoint::{self, config_json, files, parse_json, tensors};
+use crate::checkpoint::{self, config_json, files, parse_json, tensors, ties};
 use crate::config::Config;
-use crate::model::parameters::{self, Weights};
+use crate::model::parameters::Weights;
 use crate::text::Tokenizer;
 use candle_core::{DType, Device};
 use serde_json::Value;
@@ -42,7 +42,7 @@ pub fn model(folder: &Path) -> Result<Diagnosis> {
         tensors::read(path, &Device::Cpu).map_err(|error| vec![error.to_string()])
     });
     if let (Some((config, _)), Some(weights)) = (&config, &weights) {
-        shapes(&mut diagnosis, &folder.join(checkpoint::weights_file(folder)), config, weights);
+        shapes(&mut diagnosis, &folder.join(checkpoint::weights_file(folder)), config, weights)?;
     }
     if let Some(weights) = &weights {
         finite(&mut diagnosis, &folder.join(checkpoint::weights_file(folder)), weights)?;
@@ -100,14 +100,14 @@ fn config(path: &Path) -> std::result::Result<Read, Vec<String>> {
 }
 
 /// Missing, unexpected and mis-shaped tensors.
-fn shapes(diagnosis: &mut Diagnosis, path: &Path, config: &Config, weights: &Weights) {
+fn shapes(diagnosis: &mut Diagnosis, path: &Path, config: &Config, weights: &Weights) -> Result<()> {
     let mut weights = weights.clone();
-    weights.retain(|name, _| !name.ends_with(".embed_positions.weight"));
-    for what in parameters::problems(config, &weights) {
+    for what in ties::problems(config, &mut weights)? {
         diagnosis.problem("tensor", path.display().to_string(), 1, what);
     }
     let count: usize = weights.values().map(|tensor| tensor.elem_count()).sum();
     diagnosis.facts.push(format!("{}: {} tensors, {count} numbers", path.display(), weights.len()));
+    Ok(())
 }
 
 /// Tensors with NaN or infinity.

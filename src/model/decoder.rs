@@ -6,14 +6,15 @@ use super::attention::{CrossAttention, Past, SelfAttention, View};
 use super::feed_forward::FeedForward;
 use super::layers::Layers;
 use super::pass::Pass;
-use super::sublayer::Residual;
+use super::sublayer::{LastNorm, Residual};
 use super::trace::Kind;
 use crate::error::Result;
 use crate::ops::{Ancestors, Spans};
 use candle_core::Tensor;
 use std::sync::Arc;
 
-/// LN ∘ (I + FFN) ∘ LN ∘ (I + CrossMultiHead) ∘ LN ∘ (I + MaskedMultiHead)
+/// LN ∘ (I + FFN) ∘ LN ∘ (I + CrossMultiHead) ∘ LN ∘ (I + MaskedMultiHead), or with pre-norm
+/// (I + FFN ∘ LN) ∘ (I + CrossMultiHead ∘ LN) ∘ (I + MaskedMultiHead ∘ LN)
 #[derive(Debug)]
 struct DecoderLayer {
     self_attn: SelfAttention,
@@ -46,12 +47,11 @@ impl DecoderLayer {
         spans: &Arc<Spans>,
         pass: &mut Pass,
     ) -> Result<Tensor> {
-        let sublayer = self.self_attn.forward(x, view, pass)?;
-        let x = self.self_attn_residual.forward(x, &sublayer, pass)?;
-        let sublayer = self.encoder_attn.forward(&x, memory, spans, pass)?;
-        let x = self.encoder_attn_residual.forward(&x, &sublayer, pass)?;
-        let sublayer = self.feed_forward.forward(&x, pass)?;
-        self.final_residual.forward(&x, &sublayer, pass)
+        let x = self.self_attn_residual.around(x, pass, |x, pass| self.self_attn.forward(x, view, pass))?;
+        let x = self
+            .encoder_attn_residual
+            .around(&x, pass, |x, pass| self.encoder_attn.forward(x, memory, spans, pass))?;
+        self.final_residual.around(&x, pass, |x, pass| self.feed_forward.forward(x, pass))
     }
 }
 
@@ -122,13 +122,17 @@ fn spans(sentences: &[usize], src_lengths: &[usize]) -> Result<Spans> {
 #[derive(Debug)]
 pub struct Decoder {
     layers: Vec<DecoderLayer>,
+    norm: LastNorm,
 }
 
 impl Decoder {
     /// The decoder of a checkpoint.
     pub(super) fn new(layers: &Layers) -> Result<Self> {
         let layer = |i| DecoderLayer::new(layers, &format!("model.decoder.layers.{i}"));
-        Ok(Decoder { layers: (0..layers.config.decoder.layers).map(layer).collect::<Result<_>>()? })
+        Ok(Decoder {
+            layers: (0..layers.config.decoder.layers).map(layer).collect::<Result<_>>()?,
+            norm: LastNorm::new(layers, "model.decoder")?,
+        })
     }
 
     /// Whole sentences at once: embedded tgt_in rows x [n, d] of `tgt_lengths` over the memory [n_src, d] of
@@ -147,7 +151,7 @@ impl Decoder {
             let memory = layer.encoder_attn.keys_values(memory)?;
             x = layer.forward(&x, View::Sentences(&own), &memory, &spans, pass)?;
         }
-        Ok(x)
+        self.norm.forward(x)
     }
 
     /// The state before the first step: one row for each sentence of the memory [n_src, d].
@@ -171,6 +175,6 @@ impl Decoder {
         for (layer, (past, memory)) in self.layers.iter().zip(past.iter_mut().zip(memory)) {
             x = layer.forward(&x, View::Cached(past, ancestors), memory, spans, &mut Pass::inference())?;
         }
-        Ok(x)
+        self.norm.forward(x)
     }
 }

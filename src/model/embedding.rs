@@ -5,29 +5,32 @@ use crate::config::{Config, Positions};
 use crate::error::Result;
 use crate::ops::{self, Lookup, PackedLinear};
 use candle_core::{Device, Tensor};
+use std::ops::Range;
 use std::sync::Arc;
 
-/// PE(pos, 2i) = sin(pos / 10000^(2i/d)) and PE(pos, 2i+1) = cos(the same), as a table [n_positions, d].
-/// `Halves` has the same columns, all sines first.
+/// PE(pos, 2i) = sin(pos / 10000^(2i/d)) and PE(pos, 2i+1) = cos(the same), as a table [n, d] of the positions `rows`.
+/// `Halves` has the same columns, all sines first; `T2t` too, but with i/(d/2-1) in place of 2i/d.
 pub fn positional_encoding(
-    n_positions: usize,
+    rows: Range<usize>,
     d: usize,
     layout: Positions,
     device: &Device,
 ) -> Result<Tensor> {
-    let mut table = vec![0f32; n_positions * d];
-    for (pos, row) in table.chunks_exact_mut(d.max(1)).enumerate() {
+    let n = rows.len();
+    let mut table = vec![0f32; n * d];
+    for (pos, row) in rows.zip(table.chunks_exact_mut(d.max(1))) {
         for i in 0..d / 2 {
-            let angle = pos as f64 / 10_000f64.powf(2.0 * i as f64 / d as f64);
-            let (sin_at, cos_at) = match layout {
-                Positions::Interleaved => (2 * i, 2 * i + 1),
-                Positions::Halves => (i, d / 2 + i),
+            let (sin_at, cos_at, exponent) = match layout {
+                Positions::Interleaved => (2 * i, 2 * i + 1, 2.0 * i as f64 / d as f64),
+                Positions::Halves => (i, d / 2 + i, 2.0 * i as f64 / d as f64),
+                Positions::T2t => (i, d / 2 + i, i as f64 / (d as f64 / 2.0 - 1.0)),
             };
+            let angle = pos as f64 / 10_000f64.powf(exponent);
             row[sin_at] = angle.sin() as f32;
             row[cos_at] = angle.cos() as f32;
         }
     }
-    Ok(Tensor::from_vec(table, (n_positions, d), device)?)
+    Ok(Tensor::from_vec(table, (n, d), device)?)
 }
 
 /// The matrix E of an embedding, [v, d].
@@ -74,7 +77,7 @@ mod tests {
     use super::*;
 
     fn table(n: usize, d: usize, layout: Positions) -> Vec<Vec<f32>> {
-        positional_encoding(n, d, layout, &Device::Cpu).unwrap().to_vec2().unwrap()
+        positional_encoding(0..n, d, layout, &Device::Cpu).unwrap().to_vec2().unwrap()
     }
 
     /// d = 4: frequencies 1 and 1/100. sin 1 = 0.841471, cos 1 = 0.540302, sin 0.01 = 0.0099998, cos 0.01 = 0.99995.
@@ -93,6 +96,17 @@ mod tests {
         for (a, b) in interleaved.iter().zip(&halves) {
             assert_eq!(*b, [a[0], a[2], a[4], a[1], a[3], a[5]]);
         }
+    }
+
+    /// d = 6: frequencies 1, 1/100 and 1/10000, where `halves` has 1, 10000^(-1/3) and 10000^(-2/3).
+    #[test]
+    fn t2t_has_its_own_frequencies() {
+        let row = &table(3, 6, Positions::T2t)[2];
+        for (found, expected) in row.iter().zip([0.909_297, 0.019_998_7, 0.000_2, -0.416_147, 0.999_8, 1.0]) {
+            assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+        }
+        let later = positional_encoding(2..5, 6, Positions::T2t, &Device::Cpu).unwrap();
+        assert_eq!(later.to_vec2::<f32>().unwrap()[0], *row);
     }
 
     /// PE(pos + δ) is PE(pos) with each (sin, cos) pair turned by the angle δ / 10000^(2i/d).
@@ -115,7 +129,7 @@ mod tests {
     fn embedding_is_scaled_and_shifted_by_position() {
         let config = Config { d_model: 4, ..Config::new(crate::config::Preset::Tiny, 4) };
         let weight = Tensor::new(&[[0f32; 4], [1., 2., 3., 4.]], &Device::Cpu).unwrap();
-        let positions = positional_encoding(8, 4, Positions::Halves, &Device::Cpu).unwrap();
+        let positions = positional_encoding(0..8, 4, Positions::Halves, &Device::Cpu).unwrap();
         let embedding = Embedding::new(&config, Table::Dense(weight), positions);
         let row = embedding.forward(&[1], &[1], &mut Pass::inference()).unwrap().to_vec2::<f32>().unwrap();
         for (found, expected) in row[0].iter().zip([2.841_471, 4.009_999_8, 6.540_302, 8.999_95]) {

@@ -4,14 +4,14 @@ use super::attention::{SelfAttention, View};
 use super::feed_forward::FeedForward;
 use super::layers::Layers;
 use super::pass::Pass;
-use super::sublayer::Residual;
+use super::sublayer::{LastNorm, Residual};
 use super::trace::Kind;
 use crate::error::Result;
 use crate::ops::Spans;
 use candle_core::Tensor;
 use std::sync::Arc;
 
-/// LN ∘ (I + FFN) ∘ LN ∘ (I + MultiHead)
+/// LN ∘ (I + FFN) ∘ LN ∘ (I + MultiHead), or with pre-norm (I + FFN ∘ LN) ∘ (I + MultiHead ∘ LN)
 #[derive(Debug)]
 struct EncoderLayer {
     self_attn: SelfAttention,
@@ -32,10 +32,10 @@ impl EncoderLayer {
     }
 
     fn forward(&self, x: &Tensor, spans: &Arc<Spans>, pass: &mut Pass) -> Result<Tensor> {
-        let sublayer = self.self_attn.forward(x, View::Sentences(spans), pass)?;
-        let x = self.self_attn_residual.forward(x, &sublayer, pass)?;
-        let sublayer = self.feed_forward.forward(&x, pass)?;
-        self.final_residual.forward(&x, &sublayer, pass)
+        let x = self
+            .self_attn_residual
+            .around(x, pass, |x, pass| self.self_attn.forward(x, View::Sentences(spans), pass))?;
+        self.final_residual.around(&x, pass, |x, pass| self.feed_forward.forward(x, pass))
     }
 }
 
@@ -43,18 +43,22 @@ impl EncoderLayer {
 #[derive(Debug)]
 pub struct Encoder {
     layers: Vec<EncoderLayer>,
+    norm: LastNorm,
 }
 
 impl Encoder {
     /// The encoder of a checkpoint.
     pub(super) fn new(layers: &Layers) -> Result<Self> {
         let layer = |i| EncoderLayer::new(layers, &format!("model.encoder.layers.{i}"));
-        Ok(Encoder { layers: (0..layers.config.encoder.layers).map(layer).collect::<Result<_>>()? })
+        Ok(Encoder {
+            layers: (0..layers.config.encoder.layers).map(layer).collect::<Result<_>>()?,
+            norm: LastNorm::new(layers, "model.encoder")?,
+        })
     }
 
     /// Embedded source rows x [n, d] of sentences of `lengths` → memory [n, d]
     pub fn forward(&self, x: Tensor, lengths: &[usize], pass: &mut Pass) -> Result<Tensor> {
         let spans = Arc::new(Spans::self_attention(lengths, false));
-        self.layers.iter().try_fold(x, |x, layer| layer.forward(&x, &spans, pass))
+        self.norm.forward(self.layers.iter().try_fold(x, |x, layer| layer.forward(&x, &spans, pass))?)
     }
 }

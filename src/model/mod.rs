@@ -66,7 +66,8 @@ impl Transformer {
         let device = weight.device().clone();
         let output = Linear::new(vec![Affine { weight, bias }], kind)?;
         let embedding = |name| layers.embedding(name, (head, &output));
-        let positions = positional_encoding(config.max_positions, config.d_model, config.positions, &device)?;
+        let rows = config.first_position..config.first_position + config.max_positions;
+        let positions = positional_encoding(rows, config.d_model, config.positions, &device)?;
         Ok(Transformer {
             src_embedding: Embedding::new(config, embedding(src)?, positions.clone()),
             tgt_embedding: Embedding::new(config, embedding(tgt)?, positions),

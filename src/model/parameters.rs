@@ -1,7 +1,7 @@
 //! The trained tensors of a model: names (those of Hugging Face Marian), shapes and initial values.
 //! This list is what initialisation, the check of a checkpoint and the optimizer go by.
 
-use crate::config::{Config, Stack, Tie};
+use crate::config::{Config, Norm, Stack, Tie};
 use crate::error::{Error, Result};
 use crate::rng::Rng;
 use candle_core::{Device, Tensor, Var};
@@ -61,6 +61,10 @@ pub fn parameters(config: &Config) -> Vec<Parameter> {
     }
     list.stack("model.encoder", config.encoder, d, &["self_attn"]);
     list.stack("model.decoder", config.decoder, d, &["self_attn", "encoder_attn"]);
+    if config.norm == Norm::Pre {
+        list.layer_norm("model.encoder.layer_norm".into(), d);
+        list.layer_norm("model.decoder.layer_norm".into(), d);
+    }
     list.0.sort_by(|a, b| a.name.cmp(&b.name));
     list.0
 }

@@ -166,7 +166,7 @@ fn moments(row: &[f32], eps: f32) -> (f32, f32) {
 
 simd! {
     /// Layer norm of the rows `y`, in place.
-    fn normalise(weight: &[f32], bias: &[f32], eps: f32, y: &mut [f32]) {
+    pub(super) fn normalise(weight: &[f32], bias: &[f32], eps: f32, y: &mut [f32]) {
         for y in y.chunks_exact_mut(weight.len()) {
             let (mean, scale) = moments(y, eps);
             for ((y, &weight), &bias) in y.iter_mut().zip(weight).zip(bias) {
@@ -177,7 +177,8 @@ simd! {
 }
 
 simd! {
-    fn normalise_backward(
+    /// The gradient of the rows `x` → `dx`; what the gain and the bias get is added to `dweight` and `dbias`.
+    pub(super) fn normalise_backward(
         x: &[f32], weight: &[f32], grad: &[f32], eps: f32, dx: &mut [f32], dweight: &mut [f32], dbias: &mut [f32],
     ) {
         let d = weight.len();

@@ -98,6 +98,7 @@ fn shape(config: &Config) -> Given {
         "d_ff": config.encoder.d_ff,
         "activation": config.activation,
         "tie": config.tie,
+        "norm": config.norm,
         "positions": config.positions,
         "max_positions": config.max_positions,
     });
@@ -105,5 +106,5 @@ fn shape(config: &Config) -> Given {
 }
 
 fn hash_of_weights(folder: &Path) -> Result<String> {
-    Ok(format!("{:x}", Sha256::digest(files::read(&folder.join(checkpoint::weights_file(folder)))?)))
+    Ok(format!("{:x}", Sha256::digest(files::read(&checkpoint::weights_path(folder))?)))
 }

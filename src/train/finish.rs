@@ -148,7 +148,7 @@ impl ModelWriter<'_> {
         let origin = &self.prepared.origin;
         let info = TxInfo {
             format: config_json::FORMAT,
-            norm: "post".into(),
+            norm: self.config.norm,
             positions: self.config.positions,
             src_lang: origin.src_lang.clone(),
             tgt_lang: origin.tgt_lang.clone(),

@@ -2,7 +2,7 @@
 //! may change on resume is in `resume`.
 
 use super::best::Criterion;
-use crate::config::{Activation, Config, Dropouts, Positions, Preset, SpecialIds, Stack, Tie};
+use crate::config::{Activation, Config, Dropouts, Norm, Positions, Preset, SpecialIds, Stack, Tie};
 use crate::data::Filters;
 use crate::error::{Error, Result};
 use crate::ops::Compute;
@@ -53,6 +53,9 @@ pub struct Settings {
     pub activation: Activation,
     /// Which vocabulary matrices are shared.
     pub tie: Tie,
+    /// Where the layer norms stand; runs from before there was a choice do not say.
+    #[serde(default)]
+    pub norm: Norm,
     /// Layout of the positional encoding.
     pub positions: Positions,
     /// Longest source or target in pieces, end mark included; longer training pairs are left out.
@@ -177,6 +180,7 @@ impl Settings {
             d_ff: stack.d_ff,
             activation: config.activation,
             tie: config.tie,
+            norm: config.norm,
             positions: config.positions,
             max_positions: config.max_positions,
             dropout: 0.1,
@@ -231,7 +235,9 @@ impl Settings {
             decoder: stack(self.decoder_layers),
             activation: self.activation,
             tie: self.tie,
+            norm: self.norm,
             positions: self.positions,
+            first_position: 0,
             scale_embedding: true,
             max_positions: self.max_positions,
             dropout: Dropouts {

@@ -298,5 +298,7 @@ fn banned(special: crate::config::SpecialIds, options: &Options) -> Vec<u32> {
     if options.on_unk.unwrap_or(usual) == OnUnk::Ban {
         banned.push(special.unk);
     }
+    // Some models start from the end mark, which must be said.
+    banned.retain(|&id| id != special.eos);
     banned
 }

@@ -17,7 +17,7 @@ pub use scoring::{EvaluateArgs, Measure, PairFormat, ScoreArgs, ScoreFormat, Sco
 pub use search::{Batching, LikeArg, PrecisionArg, Search, SplitArg};
 use std::path::PathBuf;
 pub use translate::{AlignmentUnit, TokenizeArgs, TranslateArgs, TranslationFormat};
-use tx::config::{Activation, Positions, Preset, Tie};
+use tx::config::{Activation, Norm, Positions, Preset, Tie};
 use tx::data::Source;
 use tx::train::settings::Stored;
 
@@ -174,8 +174,12 @@ pub struct ShapeArgs {
     /// or `none` [default: all].
     #[arg(long, value_name = "WHICH", value_parser = by_name::<Tie>)]
     pub tie: Option<Tie>,
-    /// Columns of the positional encoding: `halves` (as Hugging Face Marian) or `interleaved` (as the paper prints it)
-    /// [default: halves].
+    /// Where the layer norms stand: `post` (after each sublayer, as in the paper) or `pre` (before it, and once more after each
+    /// stack; learns more surely where layers are many) [default: post].
+    #[arg(long, value_name = "PLACE", value_parser = by_name::<Norm>)]
+    pub norm: Option<Norm>,
+    /// Columns of the positional encoding: `halves` (as Hugging Face Marian), `interleaved` (as the paper prints it) or `t2t`
+    /// (as tensor2tensor and M2M100) [default: halves].
     #[arg(long, value_name = "LAYOUT", value_parser = by_name::<Positions>)]
     pub positions: Option<Positions>,
     /// Longest source or target in pieces with the end mark; longer training pairs are left out [default: 512].

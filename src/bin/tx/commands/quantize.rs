@@ -6,7 +6,7 @@ use anyhow::Context;
 use std::path::Path;
 use std::process::ExitCode;
 use tx::candle_core::Device;
-use tx::checkpoint::{Checkpoint, weights_file};
+use tx::checkpoint::{Checkpoint, weights_path};
 
 pub fn run(args: QuantizeArgs) -> anyhow::Result<ExitCode> {
     let QuantizeArgs { model, out } = args;
@@ -17,9 +17,9 @@ pub fn run(args: QuantizeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Size of the weights of a model directory.
-fn mebibytes(folder: &Path) -> anyhow::Result<f64> {
-    let path = folder.join(weights_file(folder));
+/// Size of the weights of a model.
+fn mebibytes(model: &Path) -> anyhow::Result<f64> {
+    let path = weights_path(model);
     let size = std::fs::metadata(&path).with_context(|| path.display().to_string())?.len();
     Ok(size as f64 / f64::from(1 << 20))
 }

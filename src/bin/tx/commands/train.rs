@@ -100,9 +100,11 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
         outcome.tgt_tok_s
     );
     score_tests(&prepared, &args.out, &device)?;
-    if settings.positions == Positions::Interleaved {
+    if settings.positions != Positions::Halves {
+        let layout = serde_json::to_value(settings.positions)?;
         say!(
-            "--positions interleaved: the directory does not open in `transformers`, which lays positions out as halves"
+            "--positions {}: the directory does not open in `transformers`, which lays positions out as halves",
+            layout.as_str().unwrap_or_default()
         );
     }
     let model = if here.is_empty() { String::new() } else { format!(" --model {out}") };
@@ -169,7 +171,8 @@ fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
             );
         }
     }
-    let all = json!({
+    // Two objects: one macro cannot hold them all.
+    let shape = json!({
         "preset": shape.preset,
         "d_model": shape.d_model,
         "encoder_layers": shape.encoder_layers.or(shape.layers),
@@ -178,11 +181,14 @@ fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
         "d_ff": shape.ff,
         "activation": shape.activation,
         "tie": shape.tie,
+        "norm": shape.norm,
         "positions": shape.positions,
         "max_positions": shape.max_positions,
         "dropout": shape.dropout,
         "attention_dropout": shape.attention_dropout,
         "activation_dropout": shape.activation_dropout,
+    });
+    let others = json!({
         "tokenizer": kind,
         "vocab_size": corpus.vocab_size,
         "lowercase": corpus.lowercase.then_some(true),
@@ -212,7 +218,8 @@ fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
         "compute": compute(args),
         "dtype": optim.dtype,
     });
-    let given = all.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let all = [&shape, &others].into_iter().filter_map(serde_json::Value::as_object).flatten();
+    let given = all.filter(|(_, value)| !value.is_null());
     (given.map(|(name, value)| (name.clone(), value.clone())).collect(), file)
 }
 

@@ -1,0 +1,84 @@
+//! Which of the forms that tx reads a path is, and what is missing to be one.
+
+use super::{CONFIG, PICKLED_WEIGHTS, TOKENIZER, WEIGHT_FILES, WEIGHTS, marian, torch};
+use crate::error::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// What a path turned out to be.
+pub(super) enum Place {
+    /// A directory in the form of Hugging Face.
+    Directory,
+    /// A file of Marian's.
+    Marian(PathBuf),
+}
+
+/// What `path` is.
+pub(super) fn locate(path: &Path) -> Result<Place> {
+    if path.is_file() && path.extension().is_some_and(|extension| extension == "npz") {
+        return Ok(Place::Marian(path.to_path_buf()));
+    }
+    if !path.is_dir() {
+        let what = if path.exists() { "is a file, expected a model directory" } else { "does not exist" };
+        let expected = format!(
+            "{what} (a directory with {CONFIG}, {WEIGHTS} or {PICKLED_WEIGHTS}, and {TOKENIZER}; or a .npz of Marian)"
+        );
+        return Err(Error::format(path, expected));
+    }
+    if !path.join(CONFIG).is_file()
+        && let Some(npz) = marian::find(path)?
+    {
+        return Ok(Place::Marian(npz));
+    }
+    let files = [CONFIG, weights_file(path), TOKENIZER];
+    let missing: Vec<&str> = files.into_iter().filter(|name| !path.join(name).is_file()).collect();
+    if missing.is_empty() {
+        return Ok(Place::Directory);
+    }
+    let what = format!("not a model directory: {} missing{}", missing.join(", "), way_out(path));
+    Err(Error::format(path, what))
+}
+
+/// The name of the file of weights in a model directory.
+pub fn weights_file(folder: &Path) -> &'static str {
+    let there = WEIGHT_FILES.into_iter().find(|name| folder.join(name).is_file());
+    there.unwrap_or(WEIGHTS)
+}
+
+/// The file of the weights of a model, whatever its form.
+pub fn weights_path(model: &Path) -> PathBuf {
+    match locate(model) {
+        Ok(Place::Marian(npz)) => npz,
+        _ => model.join(weights_file(model)),
+    }
+}
+
+/// What to do where other programs' forms of the missing files are there.
+fn way_out(folder: &Path) -> String {
+    let has = |name: &&str| folder.join(name).is_file();
+    let shards = ["model.safetensors.index.json", "pytorch_model.bin.index.json"];
+    if let Some(index) = shards.iter().find(|name| has(name)) {
+        return format!(
+            "; its weights are in several files ({index}): open it in `transformers` and save it with \
+             `save_pretrained(..., max_shard_size=\"1TB\")`"
+        );
+    }
+    let others: Vec<&str> = [
+        "tf_model.h5",
+        "flax_model.msgpack",
+        "source.spm",
+        "sentencepiece.bpe.model",
+        "spiece.model",
+        "vocab.json",
+    ]
+    .into_iter()
+    .filter(has)
+    .collect();
+    if others.is_empty() {
+        return String::new();
+    }
+    format!(
+        "; it has {}, which tx does not read: {}, and its fast tokenizer, which writes {TOKENIZER}",
+        others.join(", "),
+        torch::WAY_OUT
+    )
+}
