@@ -1,8 +1,7 @@
 //! Learning a tokenizer from text: which pieces the vocabulary holds.
 //!
-//! Paper section 5.1 (byte pair encoding, one vocabulary for both languages). The crate's trainers depend on hash
-//! order: only that of unigram models is used, with care (`unigram`); everything else here is sorted by count, then
-//! by text.
+//! Paper section 5.1 (byte pair encoding, one vocabulary for both languages). The crate's trainers are not
+//! used, because their results depend on hash order; everything here is sorted by count, then by text.
 
 use super::{SPECIAL_TOKENS, bpe, rules, unigram};
 use crate::{Error, Result};
@@ -88,14 +87,14 @@ pub(super) fn tokenizer_json<S: AsRef<str> + Sync>(
         let what = if lines.is_empty() { "there are no lines" } else { "every line is blank" };
         return Err(Error::Tokenizer(format!("no text to learn from: {what}")));
     }
-    let model = learn(kind, words, vocab_size - pieces.len(), &mut pieces)?;
+    let model = learn(kind, words, vocab_size - pieces.len(), &mut pieces);
     Ok(rules::tokenizer(kind, lowercase, model.json(kind, pieces)).to_string())
 }
 
 /// Adds at most `room` pieces to `pieces`, and gives what else their model is made of.
-fn learn(kind: Kind, words: Vec<(String, u64)>, room: usize, pieces: &mut Vec<String>) -> Result<Model> {
+fn learn(kind: Kind, words: Vec<(String, u64)>, room: usize, pieces: &mut Vec<String>) -> Model {
     let few = (room / 2).max(1);
-    Ok(match kind {
+    match kind {
         Kind::Word => {
             pieces.extend(by_count(words).into_iter().map(|(word, _)| word).take(room));
             Model::Word
@@ -114,14 +113,14 @@ fn learn(kind: Kind, words: Vec<(String, u64)>, room: usize, pieces: &mut Vec<St
             Model::Longest
         }
         Kind::Unigram => {
-            let learnt = unigram::learn(&words, &alphabet(&words, COVERAGE, few), room)?;
+            let learnt = unigram::learn(&words, &alphabet(&words, COVERAGE, few), room);
             let (learnt, scores) = learnt.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
             // No text holds special tokens and bytes: it is cut before each `<`.
             let scores = pieces.iter().map(|_| 0.0).chain(scores).collect();
             pieces.extend(learnt);
             Model::Scores(scores)
         }
-    })
+    }
 }
 
 /// What a vocabulary needs besides its pieces.
