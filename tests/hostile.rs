@@ -274,7 +274,7 @@ fn open_damaged() {
         assert!(opened > 0 && refused > 0, "{name}/{file}: {opened} opened, {refused} refused");
     }
     if let (Some(before), Some(after)) = (before, peak_memory()) {
-        let allowed = (4 * largest.into_iter().max().unwrap() >> 10) + (64 << 10);
+        let allowed = 4 * largest.into_iter().max().unwrap() / 1024 + 64 * 1024;
         assert!(after - before <= allowed, "{} KiB more, {allowed} allowed", after - before);
     }
 }

@@ -1,6 +1,7 @@
 //! `config.json` of the Hugging Face families that are the Transformer of the paper: Marian, which our own directories
 //! share, Pegasus (pre-norm) and M2M100 with NLLB (pre-norm, positions of tensor2tensor).
 
+use super::generation;
 use crate::config::{Activation, Config, Dropouts, Norm, Positions, SpecialIds, Stack, Tie};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -103,8 +104,8 @@ impl Family {
     }
 }
 
-/// Options that change what a model computes or says, and the one value that tx has; absent and null are that value.
-fn fixed(norm: Norm) -> [(&'static str, Value); 18] {
+/// Options that change what a model computes, and the one value that tx has; absent and null are that value.
+fn fixed(norm: Norm) -> [(&'static str, Value); 10] {
     let pre = json!(norm == Norm::Pre);
     [
         ("is_encoder_decoder", json!(true)),
@@ -117,14 +118,6 @@ fn fixed(norm: Norm) -> [(&'static str, Value); 18] {
         ("pruned_heads", json!({})),
         ("cross_attention_hidden_size", Value::Null),
         ("quantization_config", Value::Null),
-        ("do_sample", json!(false)),
-        ("num_beam_groups", json!(1)),
-        ("diversity_penalty", json!(0)),
-        ("encoder_no_repeat_ngram_size", json!(0)),
-        ("forced_bos_token_id", Value::Null),
-        ("suppress_tokens", Value::Null),
-        ("begin_suppress_tokens", Value::Null),
-        ("exponential_decay_length_penalty", Value::Null),
     ]
 }
 
@@ -224,16 +217,8 @@ impl Reader<'_> {
 
     /// Options with other values than those that tx has.
     fn options(&mut self, norm: Norm, special: SpecialIds) {
-        for (key, expected) in fixed(norm) {
-            let found = &self.json[key];
-            let same = match (found.as_f64(), expected.as_f64()) {
-                (Some(found), Some(expected)) => found == expected,
-                _ => *found == expected,
-            };
-            if !(found.is_null() || same) {
-                self.problem(key, &format!("{expected}: tx has no other"));
-            }
-        }
+        self.problems.extend(generation::differing(self.json, &fixed(norm)));
+        self.problems.extend(generation::problems(self.json));
         // What tx never says anyway.
         let never = [json!([special.pad]), json!([special.unk])];
         let words = self.json["bad_words_ids"].as_array();

@@ -89,7 +89,7 @@ pub fn decoding(settings: &Settings) -> Result<Generation, String> {
             _ => return Err(format!("beam-size is {text:?}, expected a number from 1 to 65536")),
         },
     };
-    Ok(Generation { num_beams, length_penalty: number("normalize")? })
+    Ok(Generation { num_beams, length_penalty: number("normalize")?, ..Generation::default() })
 }
 
 struct Reader<'a> {

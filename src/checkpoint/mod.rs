@@ -5,12 +5,14 @@
 pub mod average;
 pub mod config_json;
 pub mod files;
+mod generation;
 mod locate;
 mod marian;
 mod marian_settings;
 mod names;
 mod npz;
 mod pickle;
+mod pickle_codes;
 pub mod tensors;
 pub mod ties;
 mod torch;
@@ -27,6 +29,7 @@ use candle_core::{DType, Device, Tensor};
 use config_json::Family;
 pub use config_json::{AlignmentHead, TxInfo};
 pub use files::Contents;
+pub use generation::Generation;
 use locate::Place;
 pub use locate::{weights_file, weights_path};
 use serde_json::Value;
@@ -41,15 +44,6 @@ const WEIGHT_FILES: [&str; 3] = [INT8_WEIGHTS, WEIGHTS, PICKLED_WEIGHTS];
 const TOKENIZER: &str = "tokenizer.json";
 const GENERATION: &str = "generation_config.json";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-
-/// How a model that `tx` did not train wants to be decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Generation {
-    /// Beam size.
-    pub num_beams: Option<usize>,
-    /// x of len^x, the only penalty Hugging Face knows.
-    pub length_penalty: Option<f64>,
-}
 
 /// The contents of a file.
 pub type Bytes<'a> = Box<dyn Contents + 'a>;
@@ -126,10 +120,13 @@ impl Checkpoint {
         let mut weights = tensors::parse(&*bytes, &path, device)?;
         drop(bytes);
         ties::settle(&config, &mut weights, &path)?;
-        let generation = match get(GENERATION)? {
-            Some(bytes) => generation(&parse_json(&folder.join(GENERATION), bytes.bytes())?),
-            None => generation(&config_json),
+        let path = folder.join(GENERATION);
+        let json = match get(GENERATION)? {
+            Some(bytes) => parse_json(&path, bytes.bytes())?,
+            None => config_json,
         };
+        let generation =
+            generation::from_json(&json).map_err(|problems| Error::format(&path, problems.join("; ")))?;
         Ok(Checkpoint { config, weights, tokenizer, info, generation, precision })
     }
 
@@ -141,6 +138,10 @@ impl Checkpoint {
         if Family::of(&self.config) != Family::M2m100 && !weights.contains_key(LOGITS_BIAS) {
             let zeros = Tensor::zeros((1, self.config.tgt_vocab), DType::F32, &Device::Cpu)?;
             weights.insert(LOGITS_BIAS.into(), zeros);
+        }
+        if Family::of(&self.config) == Family::Pegasus {
+            // `transformers` computes them too, but warns.
+            weights.extend(ties::position_tables(&self.config)?);
         }
         tensors::write(&folder.join(WEIGHTS), &weights, dtype)
     }
@@ -172,13 +173,6 @@ pub fn parse_json(path: &Path, bytes: &[u8]) -> Result<Value> {
     serde_json::from_slice(bytes).map_err(|error| {
         Error::format(path, format!("not readable as JSON ({error}): cut or damaged, fetch it again"))
     })
-}
-
-fn generation(json: &Value) -> Generation {
-    Generation {
-        num_beams: json["num_beams"].as_u64().map(|n| n as usize),
-        length_penalty: json["length_penalty"].as_f64(),
-    }
 }
 
 /// A tokenizer of another model gives fluent nonsense, or ids outside the tables: refused before the first line.

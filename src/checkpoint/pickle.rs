@@ -1,9 +1,10 @@
 //! The part of Python's pickle protocol that `torch.save` uses for a dictionary of tensors (pickletools.py of Python 3 lists the
-//! codes). Nothing is ever executed: a pickle names functions to call, and only those that put tensors together are known here.
+//! codes, [`super::pickle_codes`] those that are known here). Nothing is ever executed: a pickle names functions to call, and only those that put tensors together are known here.
 //!
 //! Values are small and copied, what they hold lies in one list: nothing is nested in memory, so a crafted file cannot
 //! exhaust the stack, and each code adds a few dozen bytes at most, so a limit on codes bounds the memory.
 
+use super::pickle_codes::{Code, Reader};
 use candle_core::DType;
 use std::collections::HashMap;
 
@@ -54,10 +55,9 @@ impl Global {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Value<'a> {
-    None,
-    Bool,
+    /// What no tensor needs.
+    Other,
     Int(i64),
-    Float,
     Text(&'a str),
     Global(Global),
     /// Lies in the list of nodes.
@@ -76,66 +76,23 @@ enum Node<'a> {
 /// The tensors of the dictionary that `bytes` describe, in its order.
 pub fn tensors(bytes: &[u8]) -> Result<Vec<(&str, TensorPlace<'_>)>, String> {
     let mut machine = Machine::default();
-    let mut reader = Reader { bytes, at: 0 };
+    let mut reader = Reader::new(bytes);
     let mut codes = 0;
     let top = loop {
         codes += 1;
         if codes > MAX_CODES {
             return Err(format!("more than {MAX_CODES} pickle codes: this is no list of a model's weights"));
         }
-        let at = reader.at;
-        if let Some(top) =
-            machine.run(&mut reader).map_err(|what| format!("pickle code at byte {at}: {what}"))?
+        let at = reader.at();
+        if let Some(top) = reader
+            .next()
+            .and_then(|code| machine.run(code))
+            .map_err(|what| format!("pickle code at byte {at}: {what}"))?
         {
             break top;
         }
     };
     machine.dictionary(top)
-}
-
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
-        let end = self.at.checked_add(length);
-        let part = end
-            .and_then(|end| self.bytes.get(self.at..end))
-            .ok_or("the pickle is cut: fetch the file again")?;
-        self.at += length;
-        Ok(part)
-    }
-
-    fn number(&mut self, length: usize) -> Result<usize, String> {
-        Ok(self.take(length)?.iter().rev().fold(0, |value, &byte| value << 8 | usize::from(byte)))
-    }
-
-    /// A whole number of `length` bytes with a sign.
-    fn signed(&mut self, length: usize) -> Result<i64, String> {
-        let bytes = self.take(length)?;
-        if bytes.len() > 8 {
-            return Err(format!("a number of {} bytes", bytes.len()));
-        }
-        let negative = bytes.last().is_some_and(|&last| last >= 128);
-        Ok(bytes
-            .iter()
-            .rev()
-            .fold(if negative { -1 } else { 0 }, |value, &byte| value << 8 | i64::from(byte)))
-    }
-
-    fn text(&mut self, length: usize) -> Result<&'a str, String> {
-        std::str::from_utf8(self.take(length)?).map_err(|_| "a text that is not UTF-8".to_string())
-    }
-
-    fn line(&mut self) -> Result<&'a str, String> {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let length = rest.iter().position(|&byte| byte == b'\n').ok_or("a name without an end")?;
-        let line = self.text(length)?;
-        self.at += 1;
-        Ok(line)
-    }
 }
 
 #[derive(Default)]
@@ -148,78 +105,52 @@ struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     /// Runs one code; the value of the whole at the last.
-    fn run(&mut self, reader: &mut Reader<'a>) -> Result<Option<Value<'a>>, String> {
-        let code = reader.number(1)? as u8;
+    fn run(&mut self, code: Code<'a>) -> Result<Option<Value<'a>>, String> {
         match code {
-            0x80 => _ = reader.take(1)?,
-            0x95 => _ = reader.take(8)?,
-            b'(' => self.marks.push(self.stack.len()),
-            b'N' => self.stack.push(Value::None),
-            0x88 | 0x89 => self.stack.push(Value::Bool),
-            b'K' => self.push_int(reader.number(1)?)?,
-            b'M' => self.push_int(reader.number(2)?)?,
-            b'J' => self.stack.push(Value::Int(reader.signed(4)?)),
-            0x8a => {
-                let length = reader.number(1)?;
-                self.stack.push(Value::Int(reader.signed(length)?));
-            }
-            b'G' => {
-                reader.take(8)?;
-                self.stack.push(Value::Float);
-            }
-            b'X' | 0x8c => {
-                let length = reader.number(if code == b'X' { 4 } else { 1 })?;
-                self.stack.push(Value::Text(reader.text(length)?));
-            }
-            b'c' => {
-                let (module, name) = (reader.line()?, reader.line()?);
-                self.global(module, name)?;
-            }
-            0x93 => {
+            Code::Nothing => {}
+            Code::Mark => self.marks.push(self.stack.len()),
+            Code::None | Code::Bool | Code::Float => self.stack.push(Value::Other),
+            Code::Int(n) => self.stack.push(Value::Int(n)),
+            Code::Text(text) => self.stack.push(Value::Text(text)),
+            Code::Global(module, name) => self.global(module, name)?,
+            Code::StackGlobal => {
                 let (name, module) = (self.pop()?, self.pop()?);
                 let (Value::Text(module), Value::Text(name)) = (module, name) else {
                     return Err("a function whose name is no text".into());
                 };
                 self.global(module, name)?;
             }
-            b')' => self.push(Node::Tuple(Vec::new())),
-            b']' => self.push(Node::List),
-            b'}' => self.push(Node::Dict(Vec::new())),
-            b't' => {
+            Code::EmptyTuple => self.push(Node::Tuple(Vec::new())),
+            Code::EmptyList => self.push(Node::List),
+            Code::EmptyDict => self.push(Node::Dict(Vec::new())),
+            Code::Tuple => {
                 let items = self.since_mark()?;
                 self.push(Node::Tuple(items));
             }
-            0x85..=0x87 => {
-                let from = self.stack.len().checked_sub(usize::from(code - 0x84)).ok_or("an empty stack")?;
+            Code::TupleOf(n) => {
+                let from = self.stack.len().checked_sub(n).ok_or("an empty stack")?;
                 let items = self.stack.split_off(from);
                 self.push(Node::Tuple(items));
             }
-            // Lists hold nothing that a model needs.
-            b'e' => _ = self.since_mark()?,
-            b'a' => _ = self.pop()?,
-            b's' => {
+            // Lists, and attributes such as the versions of layers, hold nothing that a model needs.
+            Code::Appends => _ = self.since_mark()?,
+            Code::Append | Code::Build => _ = self.pop()?,
+            Code::SetItem => {
                 let (value, key) = (self.pop()?, self.pop()?);
                 self.set(&[key, value])?;
             }
-            b'u' => {
+            Code::SetItems => {
                 let items = self.since_mark()?;
                 self.set(&items)?;
             }
-            // Attributes of an object, such as the versions of layers.
-            b'b' => _ = self.pop()?,
-            b'q' | b'r' => {
-                let at = reader.number(if code == b'q' { 1 } else { 4 })?;
+            Code::Keep(at) => {
+                let at = at.unwrap_or(self.memo.len());
                 self.memo.insert(at, *self.stack.last().ok_or("an empty stack")?);
             }
-            0x94 => _ = self.memo.insert(self.memo.len(), *self.stack.last().ok_or("an empty stack")?),
-            b'h' | b'j' => {
-                let at = reader.number(if code == b'h' { 1 } else { 4 })?;
-                self.stack.push(*self.memo.get(&at).ok_or("a value that was never kept")?);
-            }
-            b'Q' => self.persistent()?,
-            b'R' => self.reduce()?,
-            b'.' => return self.pop().map(Some),
-            _ => return Err(format!("0x{code:02x} is not used by torch.save for weights")),
+            Code::Kept(at) => self.stack.push(*self.memo.get(&at).ok_or("a value that was never kept")?),
+            Code::Persistent => self.persistent()?,
+            Code::Reduce => self.reduce()?,
+            Code::Stop => return self.pop().map(Some),
         }
         Ok(None)
     }
@@ -231,11 +162,6 @@ impl<'a> Machine<'a> {
     fn push(&mut self, node: Node<'a>) {
         self.stack.push(Value::Node(self.nodes.len()));
         self.nodes.push(node);
-    }
-
-    fn push_int(&mut self, n: usize) -> Result<(), String> {
-        self.stack.push(Value::Int(i64::try_from(n).map_err(|error| error.to_string())?));
-        Ok(())
     }
 
     fn since_mark(&mut self) -> Result<Vec<Value<'a>>, String> {

@@ -3,10 +3,11 @@
 
 use crate::config::{Config, Tie};
 use crate::error::{Error, Result};
+use crate::model::embedding::positional_encoding;
 use crate::model::parameters::{
     self, DECODER_EMBEDDING, ENCODER_EMBEDDING, LM_HEAD, SHARED_EMBEDDING, Weights,
 };
-use candle_core::Tensor;
+use candle_core::{Device, Tensor};
 use std::path::Path;
 
 /// Leaves in `weights` what a model of this shape needs, and refuses everything else by name; `path` is for messages.
@@ -18,9 +19,7 @@ pub fn settle(config: &Config, weights: &mut Weights, path: &Path) -> Result<()>
 /// As [`settle`], with the problems one by one: matrices that should be one and are not, tensors that are missing, of
 /// another shape or unexpected.
 pub fn problems(config: &Config, weights: &mut Weights) -> Result<Vec<String>> {
-    // Computed, not learnt; some exporters write them all the same.
-    weights.retain(|name, _| !name.trim_end_matches('s').ends_with(".embed_positions.weight"));
-    let mut problems = Vec::new();
+    let mut problems = check_positions(config, weights)?;
     let (one, others): (&str, &[&str]) = match config.tie {
         Tie::All => (SHARED_EMBEDDING, &[ENCODER_EMBEDDING, DECODER_EMBEDDING, LM_HEAD]),
         Tie::Decoder => (DECODER_EMBEDDING, &[LM_HEAD]),
@@ -44,6 +43,49 @@ pub fn problems(config: &Config, weights: &mut Weights) -> Result<Vec<String>> {
     Ok(problems)
 }
 
+/// The positions of both stacks as tensors, for those who want them.
+pub(super) fn position_tables(config: &Config) -> Result<Weights> {
+    let table = positional_encoding(0..config.max_positions, config.d_model, config.positions, &Device::Cpu)?;
+    Ok(["encoder", "decoder"].map(|side| (format!("model.{side}{POSITIONS}"), table.clone())).into())
+}
+
+/// The end of the names of the positions' tensors; M2M100 has an `s` more.
+const POSITIONS: &str = ".embed_positions.weight";
+
+/// Positions are computed, not learnt, so those that some exporters write are dropped, after a look whether they are the
+/// sinusoids of this model up to the rounding of f16.
+fn check_positions(config: &Config, weights: &mut Weights) -> Result<Vec<String>> {
+    let (mut problems, mut tables) = (Vec::new(), Vec::new());
+    weights.retain(|name, tensor| {
+        let is_table = name.trim_end_matches('s').ends_with(POSITIONS);
+        if is_table {
+            tables.push((name.clone(), tensor.clone()));
+        }
+        !is_table
+    });
+    for (name, table) in tables {
+        let &[n, d] = table.dims() else {
+            problems.push(format!("{name} {:?} is no table of positions", table.dims()));
+            continue;
+        };
+        let rows = n.saturating_sub(config.first_position);
+        let expected = positional_encoding(config.first_position..n, d, config.positions, table.device())?;
+        let difference = if d != config.d_model || rows == 0 {
+            f32::INFINITY
+        } else {
+            let found = table.narrow(0, config.first_position, rows)?;
+            (found - expected)?.abs()?.flatten_all()?.max(0)?.to_scalar::<f32>()?
+        };
+        if difference.is_nan() || difference > 2e-3 {
+            problems.push(format!(
+                "{name} [{n}, {d}] has other positions than sines and cosines (`{:?}`) of d_model {}: tx has no learnt ones",
+                config.positions, config.d_model
+            ));
+        }
+    }
+    Ok(problems)
+}
+
 /// Whether two tensors have the same numbers.
 fn same(a: &Tensor, b: &Tensor) -> Result<bool> {
     if a.id() == b.id() {
@@ -55,7 +97,7 @@ fn same(a: &Tensor, b: &Tensor) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Preset;
+    use crate::config::{Positions, Preset};
     use crate::model::parameters::{as_weights, initial};
     use candle_core::Device;
 
@@ -71,9 +113,22 @@ mod tests {
         let shared = named.remove(SHARED_EMBEDDING).unwrap();
         named.insert(LM_HEAD.into(), shared.copy().unwrap());
         named.insert(ENCODER_EMBEDDING.into(), shared.clone());
-        named.insert("model.encoder.embed_positions.weights".into(), shared.clone());
+        named.extend(position_tables(&config).unwrap());
         assert_eq!(problems(&config, &mut named).unwrap(), [""; 0]);
         assert!(named.keys().eq(plain.keys()), "{:?}", named.keys());
+    }
+
+    #[test]
+    fn learnt_positions_are_refused() {
+        let config = Config::new(Preset::Tiny, 10);
+        let mut named = weights(&config);
+        let (name, table) = position_tables(&config).unwrap().pop_first().unwrap();
+        named.insert(name.clone(), (table + 0.01).unwrap());
+        let found = problems(&config, &mut named).unwrap();
+        assert!(found[0].starts_with(&format!("{name} [512, 128] has other positions")), "{found:?}");
+        let t2t = Config { positions: Positions::T2t, ..config };
+        named.extend(position_tables(&t2t).unwrap());
+        assert_eq!(problems(&t2t, &mut named).unwrap(), [""; 0]);
     }
 
     #[test]

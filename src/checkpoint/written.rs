@@ -82,6 +82,16 @@ pub fn generation_json(config: &Config, generation: Generation) -> Value {
         "length_penalty": generation.length_penalty.unwrap_or(1.0),
         "early_stopping": false,
     });
+    for (key, value) in
+        [("min_length", generation.min_length), ("no_repeat_ngram_size", generation.no_repeat_ngram)]
+    {
+        if value > 0 {
+            json[key] = json!(value);
+        }
+    }
+    if let Some(penalty) = generation.repetition_penalty {
+        json["repetition_penalty"] = json!(rounded(penalty));
+    }
     if special.bos == special.pad {
         // Else `transformers` would say it.
         json["bad_words_ids"] = json!([[special.pad]]);

@@ -69,7 +69,6 @@ fn directory(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 /// The first file of the directory `list` of the archive `bytes`, and the rest of the directory.
-#[expect(clippy::type_complexity, reason = "cut, refused, or the two")]
 fn entry<'a>(bytes: &'a [u8], list: &'a [u8]) -> Option<Result<(Entry<'a>, &'a [u8]), String>> {
     if !list.starts_with(b"PK\x01\x02") {
         return None;

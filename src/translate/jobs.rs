@@ -180,7 +180,8 @@ impl Translator {
         least: usize,
         options: &Options,
     ) -> Result<Sentence> {
-        let (least, positions) = (options.min_length.max(prefix.len()).max(least), self.max_positions());
+        let least = options.min_length.max(self.foreign().min_length).max(prefix.len()).max(least);
+        let positions = self.max_positions();
         if src.len() > positions {
             let pieces = src.len();
             return Err(Error::Data(format!("{pieces} pieces are more than the model's {positions}")));

@@ -119,9 +119,14 @@ impl Translator {
         self.info.as_ref().map(|info| (info.src_lang.as_str(), info.tgt_lang.as_str()))
     }
 
+    /// What a model that tx did not train asks for.
+    fn foreign(&self) -> Generation {
+        if self.info.is_none() { self.generation } else { Generation::default() }
+    }
+
     /// The search that `options` ask for; a foreign model's own defaults win over ours (beam 4, gnmt:0.6).
     pub fn search_options(&self, options: &Options) -> Result<search::Options> {
-        let foreign = if self.info.is_none() { self.generation } else { Generation::default() };
+        let foreign = self.foreign();
         let special = self.model().config().special;
         let n_best = options.n_best.unwrap_or(1);
         let search = search::Options {
@@ -141,10 +146,14 @@ impl Translator {
                     .iter()
                     .map(|text| self.suppressed(text))
                     .collect::<Result<_>>()?,
-                no_repeat_ngram: options.no_repeat_ngram,
-                repetition_penalty: options.repetition_penalty.unwrap_or(1.0),
+                no_repeat_ngram: if options.no_repeat_ngram > 0 {
+                    options.no_repeat_ngram
+                } else {
+                    foreign.no_repeat_ngram
+                },
+                repetition_penalty: options.repetition_penalty.or(foreign.repetition_penalty).unwrap_or(1.0),
             },
-            min_length: options.min_length,
+            min_length: options.min_length.max(foreign.min_length),
             like: options.like,
             sampling: options.sampling,
         };
