@@ -57,6 +57,9 @@ fn options_that_tx_has_not_are_listed_together_with_their_values() {
     let message =
         replaced("m2m100", "config.json", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false");
     assert_parts(&message, &["tie_word_embeddings is false, expected true"]);
+    let message =
+        replaced("marian", "generation_config.json", "\"use_cache\": true", "\"forced_bos_token_id\": 7");
+    assert_parts(&message, &["generation_config.json", "forced_bos_token_id is 7, expected null"]);
 }
 
 #[test]
