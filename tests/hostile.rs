@@ -170,7 +170,10 @@ fn what_is_missing_is_listed_with_the_way_out() {
     std::fs::remove_file(folder.path().join("tokenizer.json")).unwrap();
     std::fs::write(folder.path().join("source.spm"), "").unwrap();
     let message = Checkpoint::open(folder.path(), &Device::Cpu).unwrap_err().to_string();
-    assert_parts(&message, &["tokenizer.json missing", "it has source.spm", "save_pretrained"]);
+    assert_parts(&message, &["target.spm, vocab.json missing"]);
+    std::fs::rename(folder.path().join("source.spm"), folder.path().join("spiece.model")).unwrap();
+    let message = Checkpoint::open(folder.path(), &Device::Cpu).unwrap_err().to_string();
+    assert_parts(&message, &["tokenizer.json missing", "it has spiece.model", "save_pretrained"]);
     std::fs::remove_file(folder.path().join("pytorch_model.bin")).unwrap();
     std::fs::write(folder.path().join("pytorch_model.bin.index.json"), "{}").unwrap();
     let message = Checkpoint::open(folder.path(), &Device::Cpu).unwrap_err().to_string();

@@ -23,6 +23,8 @@ mod hostile;
 mod life;
 /// Encoder, decoder and attention against `transformers`.
 mod model;
+/// Models of several languages in the forms of OPUS-MT and M2M100, against `transformers`.
+mod multilingual;
 /// Decoding in f32, bf16 and int8, and models stored as int8.
 mod precision;
 /// The program: lines in, lines out, and how it behaves in a pipe.

@@ -1,7 +1,8 @@
 //! Which of the forms that tx reads a path is, and what is missing to be one.
 
-use super::{CONFIG, PICKLED_WEIGHTS, TOKENIZER, WEIGHT_FILES, WEIGHTS, marian, torch};
+use super::{CONFIG, PICKLED_WEIGHTS, WEIGHT_FILES, WEIGHTS, marian, torch};
 use crate::error::{Error, Result};
+use crate::text::files::{JSON as TOKENIZER, form, missing as tokenizer_files};
 use std::path::{Path, PathBuf};
 
 /// What a path turned out to be.
@@ -29,8 +30,11 @@ pub(super) fn locate(path: &Path) -> Result<Place> {
     {
         return Ok(Place::Marian(npz));
     }
-    let files = [CONFIG, weights_file(path), TOKENIZER];
-    let missing: Vec<&str> = files.into_iter().filter(|name| !path.join(name).is_file()).collect();
+    let has = |name: &str| path.join(name).is_file();
+    let mut missing: Vec<&str> = [CONFIG, weights_file(path)].into_iter().filter(|name| !has(name)).collect();
+    if form(has).is_none() {
+        missing.extend(tokenizer_files(has));
+    }
     if missing.is_empty() {
         return Ok(Place::Directory);
     }
@@ -62,17 +66,8 @@ fn way_out(folder: &Path) -> String {
              `save_pretrained(..., max_shard_size=\"1TB\")`"
         );
     }
-    let others: Vec<&str> = [
-        "tf_model.h5",
-        "flax_model.msgpack",
-        "source.spm",
-        "sentencepiece.bpe.model",
-        "spiece.model",
-        "vocab.json",
-    ]
-    .into_iter()
-    .filter(has)
-    .collect();
+    let others: Vec<&str> =
+        ["tf_model.h5", "flax_model.msgpack", "spiece.model", "vocab.json"].into_iter().filter(has).collect();
     if others.is_empty() {
         return String::new();
     }

@@ -41,7 +41,6 @@ const PICKLED_WEIGHTS: &str = "pytorch_model.bin";
 const INT8_WEIGHTS: &str = "model.int8.safetensors";
 /// The first of these that is there has the weights.
 const WEIGHT_FILES: [&str; 3] = [INT8_WEIGHTS, WEIGHTS, PICKLED_WEIGHTS];
-const TOKENIZER: &str = "tokenizer.json";
 const GENERATION: &str = "generation_config.json";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 
@@ -79,11 +78,11 @@ impl Checkpoint {
 
     /// Opens Marian's own form; the tokenizer lies beside it.
     fn open_marian(npz: &Path, device: &Device) -> Result<Self> {
-        let path = npz.with_file_name(TOKENIZER);
-        let tokenizer = Tokenizer::open(&path)?;
+        let folder = npz.parent().unwrap_or(Path::new("."));
+        let tokenizer = Tokenizer::open_folder(folder)?;
         let (mut config, weights) = marian::parse(&files::map(npz)?, npz, device)?;
         config.special.unk = tokenizer.special_ids().unk;
-        check_tokenizer(&config, &tokenizer, None).map_err(|what| Error::format(&path, what))?;
+        check_tokenizer(&config, &tokenizer, None).map_err(|what| Error::format(folder, what))?;
         let generation = marian::generation(npz)?;
         Ok(Checkpoint { config, weights, tokenizer, info: None, generation, precision: Precision::F32 })
     }
@@ -104,10 +103,10 @@ impl Checkpoint {
         let (mut config, info) = config_json::from_json(&config_json)
             .map_err(|problems| Error::format(&path, problems.join("; ")))?;
         config.check().map_err(|error| Error::format(&path, error.to_string()))?;
-        let (path, bytes) = file(TOKENIZER)?;
-        let tokenizer = Tokenizer::from_bytes(bytes.bytes(), &path)?;
+        let bytes = |name: &str| Ok(get(name)?.map(|bytes| bytes.bytes().to_vec()));
+        let tokenizer = Tokenizer::from_files(folder, bytes)?;
         config.special.unk = tokenizer.special_ids().unk;
-        check_tokenizer(&config, &tokenizer, info.as_ref()).map_err(|what| Error::format(&path, what))?;
+        check_tokenizer(&config, &tokenizer, info.as_ref()).map_err(|what| Error::format(folder, what))?;
         let mut stored = WEIGHTS;
         for name in WEIGHT_FILES {
             if get(name)?.is_some() {
@@ -156,7 +155,9 @@ impl Checkpoint {
     fn save_all_but_weights(&self, folder: &Path, config: &Value) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
         let json = |name: &str, json: &Value| write_json(&folder.join(name), json);
-        files::write_atomically(&folder.join(TOKENIZER), self.tokenizer.to_json())?;
+        for (name, bytes) in self.tokenizer.files() {
+            files::write_atomically(&folder.join(name), bytes)?;
+        }
         json(TOKENIZER_CONFIG, &written::tokenizer_config_json(&self.config))?;
         json(GENERATION, &written::generation_json(&self.config, self.generation))?;
         json(CONFIG, config)
@@ -181,22 +182,26 @@ pub(crate) fn check_tokenizer(
     tokenizer: &Tokenizer,
     info: Option<&TxInfo>,
 ) -> Result<(), String> {
-    let (pieces, rows) = (tokenizer.vocab_size(), config.src_vocab.min(config.tgt_vocab));
-    if pieces > rows {
-        return Err(format!(
-            "the tokenizer has {pieces} pieces, the model's embedding {rows} rows: they do not belong together"
-        ));
-    }
-    let (found, expected) = (tokenizer.special_ids(), config.special);
-    if (found.pad, found.eos) != (expected.pad, expected.eos) {
-        return Err(format!(
-            "<pad> and </s> have the ids {} and {}, config.json says {} and {}",
-            found.pad, found.eos, expected.pad, expected.eos
-        ));
+    for (side, tokenizer, rows) in
+        [("source", tokenizer, config.src_vocab), ("target", tokenizer.tgt(), config.tgt_vocab)]
+    {
+        let pieces = tokenizer.vocab_size();
+        if pieces > rows {
+            return Err(format!(
+                "the tokenizer has {pieces} pieces, the model's {side} embedding {rows} rows: they do not belong together"
+            ));
+        }
+        let (found, expected) = (tokenizer.special_ids(), config.special);
+        if (found.pad, found.eos) != (expected.pad, expected.eos) {
+            return Err(format!(
+                "<pad> and </s> have the ids {} and {} in the {side} tokenizer, config.json says {} and {}",
+                found.pad, found.eos, expected.pad, expected.eos
+            ));
+        }
     }
     match info {
         Some(info) if info.tokenizer_sha256 != tokenizer.hash() => Err(format!(
-            "its SHA-256 is {}, the model was trained with {}: put the right tokenizer.json back",
+            "the SHA-256 of its tokenizer is {}, the model was trained with {}: put the right one back",
             tokenizer.hash(),
             info.tokenizer_sha256
         )),

@@ -16,7 +16,8 @@ const COMPANIONS: [&str; 2] = ["generation_config.json", "tokenizer_config.json"
 /// Looks at the model directory `folder`. An error only where nothing can be read.
 pub fn model(folder: &Path) -> Result<Diagnosis> {
     let mut diagnosis = Diagnosis::default();
-    for name in ["config.json", checkpoint::weights_file(folder), "tokenizer.json"] {
+    let form = crate::text::files::form(|name| folder.join(name).is_file()).unwrap_or(&["tokenizer.json"]);
+    for name in ["config.json", checkpoint::weights_file(folder)].iter().chain(form) {
         if !folder.join(name).is_file() {
             diagnosis.problem("missing-file", folder.join(name).display().to_string(), 1, "missing");
         }
@@ -35,8 +36,8 @@ pub fn model(folder: &Path) -> Result<Diagnosis> {
         });
     }
     let config = look_at(&mut diagnosis, &folder.join("config.json"), config);
-    let tokenizer = look_at(&mut diagnosis, &folder.join("tokenizer.json"), |path| {
-        Tokenizer::open(path).map_err(|error| vec![error.to_string()])
+    let tokenizer = look_at(&mut diagnosis, &folder.join(form[0]), |_| {
+        Tokenizer::open_folder(folder).map_err(|error| vec![error.to_string()])
     });
     let weights = look_at(&mut diagnosis, &folder.join(checkpoint::weights_file(folder)), |path| {
         tensors::read(path, &Device::Cpu).map_err(|error| vec![error.to_string()])
@@ -48,7 +49,7 @@ pub fn model(folder: &Path) -> Result<Diagnosis> {
         finite(&mut diagnosis, &folder.join(checkpoint::weights_file(folder)), weights)?;
     }
     if let (Some((config, info)), Some(tokenizer)) = (&config, &tokenizer) {
-        let file = folder.join("tokenizer.json").display().to_string();
+        let file = folder.join(form[0]).display().to_string();
         if let Err(what) = checkpoint::check_tokenizer(config, tokenizer, info.as_ref()) {
             diagnosis.problem("tokenizer", &file, 1, what);
         }

@@ -110,6 +110,8 @@ pub struct Sentence {
     pub max_length: usize,
     /// What every hypothesis begins with.
     pub prefix: Vec<u32>,
+    /// So many tokens of the prefix were not the model's to choose, and have the probability 1.
+    pub given: usize,
     /// What every hypothesis contains.
     pub constraints: Constraints,
     /// What [`sample()`] draws by.
@@ -119,7 +121,14 @@ pub struct Sentence {
 impl Sentence {
     /// A sentence whose translation is free.
     pub fn new(src: Vec<u32>, max_length: usize) -> Self {
-        Sentence { src, max_length, prefix: Vec::new(), constraints: Constraints::default(), seed: 0 }
+        Sentence {
+            src,
+            max_length,
+            prefix: Vec::new(),
+            given: 0,
+            constraints: Constraints::default(),
+            seed: 0,
+        }
     }
 }
 

@@ -72,7 +72,12 @@ pub(super) fn apply(
     length: usize,
 ) {
     if let Some(&forced) = sentence.prefix.get(length - 1) {
-        let kept = row[forced as usize];
+        let kept = if length <= sentence.given {
+            *norm = Norm::NONE;
+            0.0
+        } else {
+            row[forced as usize]
+        };
         row.fill(f32::NEG_INFINITY);
         row[forced as usize] = kept;
         return;
@@ -200,6 +205,13 @@ mod tests {
         assert_close(list[0].log_prob, (0.2f64 * 0.2 * 0.4 * 0.4).ln());
         let greedy = search(Rules { suppressed: vec![vec![C]], ..Rules::default() }, 1, 3, &[C, B]);
         assert_eq!(greedy[0].ids, [C, B, A]);
+    }
+
+    #[test]
+    fn what_is_given_is_certain() {
+        let sentence = Sentence { prefix: vec![C, C], given: 1, ..Sentence::new(vec![], 3) };
+        let found = decode(&chatterbox(), &[sentence], &options(2, 1), None).unwrap().remove(0).unwrap();
+        assert_eq!(found[0].token_log_probs[..2], [0.0, 0.2f32.ln()]);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! mark is added here instead of by the post-processor, so no tokenizer can add none or two.
 
 mod bpe;
+pub mod files;
 mod rules;
 mod sample;
 mod sentencepiece;
@@ -41,6 +42,8 @@ pub struct Tokenizer {
     vocab: Option<Vec<u8>>,
     pieces: Vec<String>,
     special: SpecialIds,
+    /// That of the target language, if it has its own.
+    tgt: Option<Box<Tokenizer>>,
 }
 
 /// What cuts a text.
@@ -74,7 +77,7 @@ impl Tokenizer {
         let pieces = by_id(inner.get_vocab(true).into_iter().collect()).map_err(bad)?;
         let special = special_ids(&inner).map_err(bad)?;
         let engine = Engine::Json(Arc::new(inner));
-        Ok(Tokenizer { engine, file: json.to_vec(), vocab: None, pieces, special })
+        Ok(Tokenizer { engine, file: json.to_vec(), vocab: None, pieces, special, tgt: None })
     }
 
     /// Opens a SentencePiece model (`.model`, `.spm`). With a `vocab.json` the pieces have its ids, as in OPUS-MT models.
@@ -106,6 +109,7 @@ impl Tokenizer {
             vocab: vocab.map(|(bytes, _)| bytes.to_vec()),
             pieces,
             special,
+            tgt: None,
         })
     }
 
@@ -122,26 +126,19 @@ impl Tokenizer {
         Self::from_bytes(json.as_bytes(), "tokenizer.json")
     }
 
-    /// The bytes of the file it was opened from: a `tokenizer.json`, or a SentencePiece model
-    /// ([`Tokenizer::is_sentencepiece`]).
-    pub fn to_json(&self) -> &[u8] {
-        &self.file
+    /// This one for the source and `tgt` for the target language.
+    pub fn with_target(self, tgt: Tokenizer) -> Self {
+        Tokenizer { tgt: Some(Box::new(tgt)), ..self }
     }
 
-    /// The bytes of the `vocab.json` that gives a SentencePiece model its ids.
-    pub fn vocab_json(&self) -> Option<&[u8]> {
-        self.vocab.as_deref()
+    /// That of the target language: the same, unless it has its own.
+    pub fn tgt(&self) -> &Tokenizer {
+        self.tgt.as_deref().unwrap_or(self)
     }
 
-    /// Whether it is a SentencePiece model, not a `tokenizer.json`.
-    pub fn is_sentencepiece(&self) -> bool {
-        matches!(self.engine, Engine::SentencePiece(_))
-    }
-
-    /// SHA-256 of the file's bytes (and of the vocabulary's), in hexadecimal: models name their tokenizer by it.
+    /// SHA-256 of its files' bytes, one after the other, in hexadecimal: models name their tokenizer by it.
     pub fn hash(&self) -> String {
-        let digest =
-            Sha256::new().chain_update(&self.file).chain_update(self.vocab.as_deref().unwrap_or_default());
+        let digest = self.files().iter().fold(Sha256::new(), |digest, (_, bytes)| digest.chain_update(bytes));
         format!("{:x}", digest.finalize())
     }
 

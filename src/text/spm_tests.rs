@@ -154,8 +154,7 @@ fn a_model_is_a_tokenizer_like_any_other() {
     assert_eq!(tokenizer.decode(&[special.unk, special.bos, special.pad]).unwrap(), "");
     assert_eq!((tokenizer.id("Tom is"), tokenizer.id("</s>")), (Some(6), None));
     assert_eq!(tokenizer.piece(6), "Tom is");
-    assert!(tokenizer.is_sentencepiece() && tokenizer.vocab_json().is_none());
-    assert_eq!(tokenizer.to_json(), model_file("unigram-user"));
+    assert_eq!(tokenizer.files(), [("sentencepiece.model", &model_file("unigram-user")[..])]);
     let error = super::Sampler::new(&tokenizer, 0.1).unwrap_err().to_string();
     assert!(error.contains("is a SentencePiece model"), "{error}");
     let vocab = golden("languages.vocab.json");

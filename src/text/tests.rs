@@ -159,7 +159,7 @@ fn typed_special_tokens_are_text() {
 /// A tokenizer made elsewhere, where `</s>` is an ordinary piece as well.
 #[test]
 fn an_end_mark_read_from_text_never_ends_the_sentence() {
-    let json = String::from_utf8(WORD.to_json().to_vec()).unwrap();
+    let json = String::from_utf8(WORD.files()[0].1.to_vec()).unwrap();
     let mut file: serde_json::Value = serde_json::from_str(&json).unwrap();
     file["pre_tokenizer"] = serde_json::json!({"type": "WhitespaceSplit"});
     let foreign = Tokenizer::from_bytes(file.to_string().as_bytes(), "foreign.json").unwrap();
@@ -214,7 +214,7 @@ fn scripts_come_back_as_stored() {
 /// One end mark, whatever the post-processor of the file does.
 #[test]
 fn exactly_one_end_mark() {
-    let mut file: serde_json::Value = serde_json::from_slice(BPE.to_json()).unwrap();
+    let mut file: serde_json::Value = serde_json::from_slice(BPE.files()[0].1).unwrap();
     assert_eq!(file["post_processor"]["single"][1]["SpecialToken"]["id"], "</s>");
     let plain = BPE.encode("The dog").unwrap();
     assert_eq!(plain.iter().filter(|&&id| id == 3).count(), 1);
@@ -234,8 +234,8 @@ fn training_is_deterministic() {
     crate::rng::Rng::new(1, "order").shuffle(&mut shuffled);
     for kind in [Kind::Bpe, Kind::Unigram, Kind::WordPiece, Kind::Word, Kind::Char] {
         let first = Tokenizer::train(kind, &lines, 500, false).unwrap();
-        assert_eq!(first.to_json(), Tokenizer::train(kind, &lines, 500, false).unwrap().to_json());
-        assert_eq!(first.to_json(), Tokenizer::train(kind, &shuffled, 500, false).unwrap().to_json());
+        assert_eq!(first.files(), Tokenizer::train(kind, &lines, 500, false).unwrap().files());
+        assert_eq!(first.files(), Tokenizer::train(kind, &shuffled, 500, false).unwrap().files());
     }
 }
 
@@ -302,9 +302,9 @@ fn batches_keep_the_order() {
 #[test]
 fn a_saved_file_is_the_same_tokenizer() {
     let path = tempfile::tempdir().unwrap().keep().join("tokenizer.json");
-    std::fs::write(&path, BPE.to_json()).unwrap();
+    std::fs::write(&path, BPE.files()[0].1).unwrap();
     let opened = Tokenizer::open(&path).unwrap();
-    assert_eq!((opened.hash(), opened.to_json()), (BPE.hash(), BPE.to_json()));
+    assert_eq!((opened.hash(), opened.files()), (BPE.hash(), BPE.files()));
     assert_eq!(BPE.hash().len(), 64);
     assert_ne!(BPE.hash(), LOWER.hash());
     std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
@@ -314,7 +314,7 @@ fn a_saved_file_is_the_same_tokenizer() {
 fn a_bad_file_is_refused_with_its_name_and_fault() {
     let message =
         |json: &str| Tokenizer::from_bytes(json.as_bytes(), "some/tokenizer.json").unwrap_err().to_string();
-    let json = String::from_utf8(WORD.to_json().to_vec()).unwrap();
+    let json = String::from_utf8(WORD.files()[0].1.to_vec()).unwrap();
     let cut = message(&json[..json.len() / 2]);
     assert!(cut.contains("some/tokenizer.json") && cut.contains("column") && cut.contains("fetch"), "{cut}");
     assert!(message("{}").contains("not a tokenizer"), "{}", message("{}"));

@@ -24,7 +24,6 @@ pub struct RunDir {
 }
 
 const ORIGIN: &str = "origin.json";
-const TOKENIZER: &str = "tokenizer.json";
 const POINTER: &str = "last";
 const LOCK: &str = "lock";
 const PROGRESS: &str = "progress.json";
@@ -74,7 +73,9 @@ impl RunDir {
     /// Begins a run.
     pub fn create(&self, origin: &Origin, tokenizer: &Tokenizer) -> Result<()> {
         fs::create_dir_all(&self.path).map_err(|error| Error::io(&self.path, error))?;
-        files::write_atomically(&self.path.join(TOKENIZER), tokenizer.to_json())?;
+        for (name, bytes) in tokenizer.files() {
+            files::write_atomically(&self.path.join(name), bytes)?;
+        }
         write_json(&self.path.join(ORIGIN), &serde_json::json!(origin))
     }
 
@@ -88,7 +89,7 @@ impl RunDir {
 
     /// The run's tokenizer.
     pub fn tokenizer(&self) -> Result<Tokenizer> {
-        Tokenizer::open(self.path.join(TOKENIZER))
+        Tokenizer::open_folder(&self.path)
     }
 
     /// The folder of the last saved state, if there is one.

@@ -46,6 +46,19 @@ impl Alignment {
         Alignment { links, weights, src_len }
     }
 
+    /// Without the first `src` source and `tgt` target units.
+    pub(super) fn without_first(mut self, src: usize, tgt: usize) -> Self {
+        if src + tgt == 0 {
+            return self;
+        }
+        self.weights.drain(..tgt.min(self.weights.len()));
+        for row in &mut self.weights {
+            row.drain(..src.min(row.len()));
+            normalize(row);
+        }
+        Alignment::new(self.weights, self.src_len.saturating_sub(src))
+    }
+
     /// The same between larger units, of which `src` and `tgt` give that of each unit: 0, 0, 1, ...
     pub(super) fn grouped(&self, src: &[usize], tgt: &[usize]) -> Self {
         let count = |groups: &[usize]| groups.last().map_or(0, |last| last + 1);

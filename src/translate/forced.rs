@@ -103,7 +103,7 @@ impl Translator {
         if text::is_blank(src) || text::is_blank(tgt) {
             return Ok(Err(LeftOut::Blank));
         }
-        let (src, tgt) = (self.encode(src)?, self.encode(tgt)?);
+        let (src, tgt) = (self.encode(src)?, self.encode_target(tgt)?);
         let is_too_long = src.len().max(tgt.len()) > self.max_positions();
         Ok(if is_too_long { Err(LeftOut::TooLong) } else { Ok((src, tgt)) })
     }

@@ -4,6 +4,7 @@ use super::{Options, Translator};
 use crate::error::{Error, Result};
 use crate::model::Pass;
 use crate::model::trace::Kind;
+use crate::text::Tokenizer;
 use candle_core::Tensor;
 use serde::Serialize;
 
@@ -41,7 +42,7 @@ impl Translator {
         };
         let src_ids = self.encode_one(src)?;
         let tgt_ids = match target {
-            Some(target) => self.encode_one(target)?,
+            Some(target) => self.one(self.encode_target(target)?)?,
             None => self.search(&src_ids, options, None)?.swap_remove(0).ids,
         };
         let bos = model.config().special.bos;
@@ -52,13 +53,16 @@ impl Translator {
         let Some(trace) = pass.into_trace() else {
             return Err(Error::Numeric("the pass left no record".into()));
         };
-        let tokens = |ids: &[u32]| ids.iter().map(|&id| self.tokenizer().piece(id).to_string()).collect();
+        let tokens = |tokenizer: &Tokenizer, ids: &[u32]| {
+            ids.iter().map(|&id| tokenizer.piece(id).to_string()).collect()
+        };
+        let (src_tokenizer, tgt_tokenizer) = (self.tokenizer(), self.tgt_tokenizer());
         Ok(Inspection {
             src: src.to_string(),
-            tgt: self.tokenizer().decode(&tgt_ids)?,
-            src_tokens: tokens(&src_ids),
-            tgt_in: tokens(&tgt_in),
-            tgt_out: tokens(&tgt_ids),
+            tgt: tgt_tokenizer.decode(&tgt_ids)?,
+            src_tokens: tokens(src_tokenizer, &src_ids),
+            tgt_in: tokens(tgt_tokenizer, &tgt_in),
+            tgt_out: tokens(tgt_tokenizer, &tgt_ids),
             encoder_self: to_vec(&trace.encoder_self)?,
             decoder_self: to_vec(&trace.decoder_self)?,
             cross: to_vec(&trace.cross)?,

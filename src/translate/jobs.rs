@@ -98,17 +98,22 @@ impl Translator {
             return Ok(vec![Source { text: line.to_string(), ids: self.encoded(line), notice: None }]);
         }
         let (line, limit) = (text::clean(line), self.max_positions());
+        // A language that the line names at its beginning is that of all its parts.
+        let (language, line) = self.split_language(&line);
+        let of = |part: &str| format!("{language}{part}");
         // Of the whole line with its end mark.
         let (mut parts, mut pieces) = (Vec::new(), 1);
-        for sentence in self.sentences(&line, options) {
-            let ids = self.encode(sentence)?;
+        for sentence in self.sentences(line, options) {
+            let sentence = of(sentence);
+            let ids = self.encode(&sentence)?;
             pieces += ids.len() - 1;
             if ids.len() <= limit {
-                parts.push(Source { text: sentence.to_string(), ids, notice: None });
+                parts.push(Source { text: sentence, ids, notice: None });
                 continue;
             }
-            let fits = |part: &str| self.encode(part).is_ok_and(|ids| ids.len() <= limit);
-            for text in segments::split(sentence, fits) {
+            let fits = |part: &str| self.encode(&of(part)).is_ok_and(|ids| ids.len() <= limit);
+            for text in segments::split(&sentence[language.len()..], fits) {
+                let text = of(&text);
                 parts.push(Source { ids: self.encode(&text)?, text, notice: None });
             }
         }
@@ -180,20 +185,24 @@ impl Translator {
         least: usize,
         options: &Options,
     ) -> Result<Sentence> {
-        let least = options.min_length.max(self.foreign().min_length).max(prefix.len()).max(least);
+        let forced = prefix.len() + self.direction.tgt.len();
+        let least = options.min_length.max(self.foreign().min_length).max(forced).max(least);
         let positions = self.max_positions();
         if src.len() > positions {
             let pieces = src.len();
             return Err(Error::Data(format!("{pieces} pieces are more than the model's {positions}")));
         }
         let max_length = options.like.max_length(src.len(), options.max_length, least, positions);
-        if !prefix.is_empty() && prefix.len() >= max_length {
-            let pieces = prefix.len();
+        if forced > 0 && forced >= max_length {
+            let pieces = forced;
             return Err(Error::Data(format!(
                 "its prefix of {pieces} pieces does not fit the limit of {max_length}, end mark included"
             )));
         }
-        Ok(Sentence { prefix, ..Sentence::new(src, max_length) })
+        self.check_marked(&src)?;
+        let given = self.direction.tgt.len();
+        let prefix = self.direction.tgt.iter().copied().chain(prefix).collect();
+        Ok(Sentence { prefix, given, ..Sentence::new(src, max_length) })
     }
 
     /// Searches for the sources of all `jobs`, in their order: in batches of like length, each on one thread; a single one on

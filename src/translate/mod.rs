@@ -4,6 +4,7 @@ pub mod alignment;
 pub mod forced;
 pub mod inspection;
 mod jobs;
+mod languages;
 mod loops;
 mod options;
 mod parts;
@@ -23,6 +24,7 @@ use crate::text::{self, Tokenizer};
 use crate::workers::Workers;
 use candle_core::Device;
 use jobs::default_batch_size;
+use languages::Direction;
 pub use options::Options;
 use parts::Part;
 use std::sync::OnceLock;
@@ -38,6 +40,7 @@ pub struct Translator {
     /// Logarithms of the models' weights, which sum to 1.
     log_weights: Vec<f32>,
     tokenizer: Tokenizer,
+    direction: Direction,
     info: Option<TxInfo>,
     generation: Generation,
     precision: Precision,
@@ -64,6 +67,7 @@ impl Translator {
             models: vec![Transformer::new(&checkpoint.config, checkpoint.weights, kind)?],
             log_weights: vec![0.0],
             tokenizer: checkpoint.tokenizer,
+            direction: Direction::default(),
             info: checkpoint.info,
             generation: checkpoint.generation,
             precision,
@@ -79,7 +83,8 @@ impl Translator {
         let mut members = members.into_iter();
         let mut all = members.next().ok_or_else(|| Error::Config("an ensemble needs a model".into()))?;
         for (number, member) in (2..).zip(members) {
-            if member.tokenizer.pieces() != all.tokenizer.pieces() {
+            let pieces = |one: &Translator| [one.tokenizer().pieces(), one.tgt_tokenizer().pieces()].concat();
+            if pieces(&member) != pieces(&all) {
                 return Err(Error::Config(format!(
                     "model {number} has other pieces than the first: an ensemble needs models of one tokenizer"
                 )));
@@ -109,9 +114,14 @@ impl Translator {
         self.models.iter().map(|model| model.config().max_positions).min().unwrap_or(0)
     }
 
-    /// The tokenizer.
+    /// The tokenizer of the source.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
+    }
+
+    /// That of the target, which is the same for most models.
+    pub fn tgt_tokenizer(&self) -> &Tokenizer {
+        self.tokenizer.tgt()
     }
 
     /// Source and target language, if the model says them.
@@ -170,9 +180,9 @@ impl Translator {
 
     /// The pieces of a target text, without the end mark.
     fn pieces(&self, text: &str) -> Result<Vec<u32>> {
-        let mut ids = self.encode(text)?;
+        let mut ids = self.tgt_tokenizer().encode(&text::clean(text))?;
         ids.pop();
-        if self.tokenizer.count_unknown(&ids) > 0 {
+        if self.tgt_tokenizer().count_unknown(&ids) > 0 {
             return Err(Error::Data(format!("the model has no pieces for all of {text:?}")));
         }
         Ok(ids)
@@ -192,16 +202,28 @@ impl Translator {
         options.batch_size.unwrap_or(default_batch_size(self.precision)).max(1)
     }
 
-    /// Ids of a text: pieces and the end mark. A run of white space is one blank and zero-width characters are
+    /// Ids of a text: what names its language, if the model has several, pieces and the end mark. A run of white space is one blank and zero-width characters are
     /// nothing, whatever the tokenizer.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
-        self.tokenizer.encode(&text::clean(text))
+        let ids = self.tokenizer.encode(&text::clean(text))?;
+        Ok(self.direction.src.iter().copied().chain(ids).collect())
+    }
+
+    /// [`Translator::encode`] of a translation.
+    pub fn encode_target(&self, text: &str) -> Result<Vec<u32>> {
+        let ids = self.tgt_tokenizer().encode(&text::clean(text))?;
+        Ok(self.direction.tgt.iter().copied().chain(ids).collect())
     }
 
     /// [`Translator::encode`] for commands that look at one sentence: neither blank nor longer than the model.
     pub fn encode_one(&self, text: &str) -> Result<Vec<u32>> {
-        let (ids, limit) = (self.encode(text)?, self.max_positions());
-        match ids.len() {
+        self.one(self.encode(text)?)
+    }
+
+    /// Ids of one sentence to look at, if they are that.
+    fn one(&self, ids: Vec<u32>) -> Result<Vec<u32>> {
+        let limit = self.max_positions();
+        match ids.len() - self.count_marks(&ids) {
             0..2 => Err(Error::Data("the sentence is blank: there is nothing to look at".into())),
             pieces if pieces > limit => Err(Error::Data(format!(
                 "{pieces} pieces are more than the model's {limit}: look at a shorter sentence"
@@ -249,14 +271,17 @@ impl Translator {
 
     /// A hypothesis as text.
     pub fn candidate(&self, hypothesis: Hypothesis) -> Result<Candidate> {
-        let has_unknown = self.tokenizer.count_unknown(&hypothesis.ids) > 0;
+        // Names of languages are no text.
+        let is_said = |id: &u32| !self.direction.marks.contains(id);
+        let said: Vec<u32> = hypothesis.ids.iter().copied().filter(is_said).collect();
+        let has_unknown = self.tgt_tokenizer().count_unknown(&said) > 0;
         Ok(Candidate {
             text: if has_unknown {
-                unknown::spell(&self.tokenizer, &hypothesis.ids, |_| unknown::MARK.to_string())?
+                unknown::spell(self.tgt_tokenizer(), &said, |_| unknown::MARK.to_string())?
             } else {
-                self.tokenizer.decode(&hypothesis.ids)?
+                self.tgt_tokenizer().decode(&said)?
             },
-            tokens: hypothesis.ids.iter().map(|&id| self.tokenizer.piece(id).to_string()).collect(),
+            tokens: hypothesis.ids.iter().map(|&id| self.tgt_tokenizer().piece(id).to_string()).collect(),
             ids: hypothesis.ids,
             log_prob: hypothesis.log_prob,
             score: hypothesis.score,

@@ -16,7 +16,7 @@ impl Translator {
     /// Adds alignments, and what unknown pieces are copied from, to the candidates of all parts as `options` ask for.
     pub(super) fn align_parts(&self, parts: &mut [Part], options: &Options) -> Result<()> {
         let copies = options.on_unk == Some(OnUnk::Copy);
-        let unk = self.tokenizer.special_ids().unk;
+        let unk = self.tgt_tokenizer().special_ids().unk;
         let wanted = |one: &Candidate| options.alignment.is_some() || (copies && one.ids.contains(&unk));
         let mut pairs = Vec::new();
         for Part { job, candidates } in parts.iter() {
@@ -29,18 +29,22 @@ impl Translator {
         let mut aligned = self.align(&pairs, self.alignment_head(options.alignment_head)?)?.into_iter();
         for Part { job, candidates } in parts {
             let wanted = candidates.iter_mut().flatten().filter(|one| wanted(one) && !one.ids.is_empty());
-            let src = job.pieces();
+            let marks = self.count_marks(job.pieces());
+            let src = &job.pieces()[marks..];
             let words = self.tokenizer.words(src);
             for (one, pieces) in wanted.zip(aligned.by_ref()) {
+                let said = self.count_marks(&one.ids);
+                let pieces = pieces.without_first(marks, said);
                 if copies && one.ids.contains(&unk) {
-                    let surfaces = self.surfaces(&job.text, options)?;
+                    let mut surfaces = self.surfaces(&job.text, options)?;
+                    surfaces.drain(..surfaces.len().saturating_sub(src.len()));
                     let copy = |tgt| unknown::copied(&pieces, tgt, src, unk, &surfaces, &words);
-                    one.text = unknown::spell(&self.tokenizer, &one.ids, copy)?;
+                    one.text = unknown::spell(self.tgt_tokenizer(), &one.ids[said..], copy)?;
                 }
-                let tgt = &one.ids[..pieces.weights.len()];
+                let tgt = &one.ids[said..][..pieces.weights.len()];
                 one.alignment = options.alignment.map(|unit| match unit {
                     Unit::Pieces => pieces,
-                    Unit::Words => pieces.grouped(&words, &self.tokenizer.words(tgt)),
+                    Unit::Words => pieces.grouped(&words, &self.tgt_tokenizer().words(tgt)),
                 });
             }
         }
@@ -94,7 +98,7 @@ impl Translator {
             hypotheses.push(Candidate::join([], search));
         }
         notices.extend(loops.map(|rounds| Notice::Loop { rounds }));
-        let said = self.tokenizer.count_unknown(&hypotheses[0].ids);
+        let said = self.tgt_tokenizer().count_unknown(&hypotheses[0].ids);
         if said > 0 {
             notices.push(Notice::UnknownSaid { pieces: said });
         }

@@ -15,6 +15,12 @@ pub struct Search {
     /// How much each --model counts, in their order and with commas, as 2,1 [default: all the same].
     #[arg(long, value_name = "W,W,...", value_delimiter = ',', requires = "model", value_parser = finite)]
     pub weights: Vec<f64>,
+    /// Language to translate from, for models that know several.
+    #[arg(long, value_name = "LANG")]
+    pub from: Option<String>,
+    /// Language to translate to, for models that know several: as the model names it, `de` or `deu_Latn`.
+    #[arg(long, value_name = "LANG")]
+    pub to: Option<String>,
     /// Hypotheses kept at each step; 1 is greedy [default: 4, or what a foreign model asks for].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub beam: Option<usize>,

@@ -49,7 +49,7 @@ fn to_json(
         for list in ["live", "candidates"] {
             for entry in step[list].as_array_mut().into_iter().flatten() {
                 if let Some(id) = entry["token"].as_u64() {
-                    entry["piece"] = json!(translator.tokenizer().piece(id as u32));
+                    entry["piece"] = json!(translator.tgt_tokenizer().piece(id as u32));
                 }
             }
         }

@@ -86,7 +86,7 @@ fn model_path(given: Option<&Path>) -> Option<PathBuf> {
 /// The tokenizer of the model that is given, or of the one that [`model_path`] finds.
 fn tokenizer(model: Option<&Path>) -> anyhow::Result<Tokenizer> {
     Ok(match model_path(model) {
-        Some(path) => Tokenizer::open(path.join("tokenizer.json"))?,
+        Some(path) => Tokenizer::open_folder(&path)?,
         None => tx::bundled::tokenizer()?,
     })
 }
@@ -109,7 +109,8 @@ fn open(path: Option<&Path>, search: &Search) -> anyhow::Result<(String, Transla
         PrecisionArg::Int8 => Precision::Int8,
         PrecisionArg::Auto => Precision::fastest(),
     });
-    let translator = Translator::new(checkpoint, &device, precision)?;
+    let mut translator = Translator::new(checkpoint, &device, precision)?;
+    translator.set_direction(search.from.as_deref(), search.to.as_deref())?;
     let name = path.map_or("bundled".to_string(), |path| path.display().to_string());
     let languages = match translator.languages() {
         Some((src, tgt)) => format!(" ({src} → {tgt})"),

@@ -70,7 +70,8 @@ fn write(
     let text = match (likely, format) {
         (Ok(forced), PairFormat::Text) => forced.log_prob.to_string(),
         (Ok(forced), PairFormat::Jsonl) => {
-            let tokens: Vec<&str> = forced.ids.iter().map(|&id| translator.tokenizer().piece(id)).collect();
+            let tokens: Vec<&str> =
+                forced.ids.iter().map(|&id| translator.tgt_tokenizer().piece(id)).collect();
             serde_json::json!({
                 "line": number, "log_prob": forced.log_prob, "score": score(forced), "tokens": tokens,
                 "ids": forced.ids, "token_log_probs": forced.token_log_probs,

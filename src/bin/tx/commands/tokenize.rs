@@ -1,4 +1,4 @@
-//! `tx tokenize` and `tx detokenize`: text to pieces and back, as the model has them.
+//! `tx tokenize` and `tx detokenize`: source text to pieces and target pieces to text, as the model has them.
 
 use super::{open_input, tokenizer};
 use crate::cli::TokenizeArgs;
@@ -24,14 +24,16 @@ pub fn detokenize(args: TokenizeArgs) -> anyhow::Result<ExitCode> {
     each_line(&args, |tokenizer, line| {
         let id = |word: &str| -> anyhow::Result<u32> {
             let found = if args.ids {
-                word.parse().ok().filter(|&id| (id as usize) < tokenizer.vocab_size())
+                word.parse().ok().filter(|&id| (id as usize) < tokenizer.tgt().vocab_size())
             } else {
-                tokenizer.id(word)
+                tokenizer.tgt().id(word)
             };
-            found.ok_or_else(|| anyhow!("{word:?} is none of the model's {} pieces", tokenizer.vocab_size()))
+            found.ok_or_else(|| {
+                anyhow!("{word:?} is none of the model's {} pieces", tokenizer.tgt().vocab_size())
+            })
         };
         let ids = line.split_whitespace().map(id).collect::<anyhow::Result<Vec<u32>>>()?;
-        Ok(tokenizer.decode(&ids)?)
+        Ok(tokenizer.tgt().decode(&ids)?)
     })
 }
 

@@ -48,7 +48,7 @@ impl Texts<'_> {
     }
 
     fn pieces(&self, ids: &[u32]) -> String {
-        ids.iter().map(|&id| self.translator.tokenizer().piece(id)).collect::<Vec<_>>().join(" ")
+        ids.iter().map(|&id| self.translator.tgt_tokenizer().piece(id)).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -67,7 +67,7 @@ fn write_step(out: &mut impl Write, texts: &mut Texts, step: &Step) -> io::Resul
         };
         let id = candidate.id.map_or("-".to_string(), |id| format!("#{id}"));
         let parent = format!("#{}", candidate.parent);
-        let piece = texts.translator.tokenizer().piece(candidate.token);
+        let piece = texts.translator.tgt_tokenizer().piece(candidate.token);
         rows.push((mark, id, parent, before, piece, candidate.log_prob, candidate.score, fate));
         if let Some(id) = candidate.id {
             texts.prefixes.push((id, ids));
