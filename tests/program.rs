@@ -274,7 +274,7 @@ fn impossible_settings_are_refused() {
         ("--batch-tokens", "0", "above 0"),
         ("--label-smoothing", "inf", "finite"),
         ("--max-positions", "999999999", "from 2 to 65536"),
-        ("--tokenizer", "foo", "bpe, word, char"),
+        ("--tokenizer", "foo", "wordpiece, word, char"),
     ] {
         let output = run(&["train", "no-such-folder", "--out", "nowhere", flag, value], b"");
         assert_eq!(output.status.code(), Some(2), "{flag} {value} {}", stderr(&output));

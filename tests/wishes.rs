@@ -78,7 +78,7 @@ fn what_cannot_be_said_is_told_of() {
         let (out, err, code) = translated(args, "we see");
         assert!(code == Some(1) && err.contains(part), "{err}");
         assert_eq!(out.lines().count(), 1);
-        if part.contains('λ') {
+        if !part.contains("room") && !args.contains(&"--suppress") {
             assert_eq!(out, plain);
         }
     }
@@ -97,7 +97,7 @@ fn an_ensemble_of_one_model_is_the_model() {
         assert!((alone["log_prob"].as_f64().unwrap() - twice["log_prob"].as_f64().unwrap()).abs() < 1e-4);
     }
     let (_, err, code) = translated(&["--model", model, "--model", model, "--weights", "1"], "we");
-    assert!(code == Some(1) && err.contains("1 numbers for 2 models"), "{err}");
+    assert!(code == Some(2) && err.contains("1 numbers for 2 models"), "{err}");
     let (_, err, code) = translated(
         &["--model", model, "--model", concat!(env!("CARGO_MANIFEST_DIR"), "/assets/en-de")],
         "we",

@@ -49,10 +49,16 @@ pub fn map(path: &Path) -> Result<Mmap> {
     unsafe { Mmap::map(&file) }.map_err(|error| Error::io(path, error))
 }
 
-/// Replaces `path` by `bytes` at once; on failure the old file is untouched and nothing is left behind.
+/// Replaces `path` by `bytes` at once; on failure the old file is untouched and nothing is left behind. What a link
+/// points to is replaced, and what is no file (a pipe, a device) is written to.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let path = &fs::canonicalize(path).unwrap_or(path.to_path_buf());
     let temporary = with_suffix(path, ".tmp");
+    let is_special = fs::metadata(path).is_ok_and(|found| !found.is_file());
     let write = || -> std::io::Result<()> {
+        if is_special {
+            return fs::OpenOptions::new().write(true).open(path)?.write_all(bytes);
+        }
         let mut file = File::create(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
@@ -87,6 +93,22 @@ pub fn sync_folder(path: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The device that is always full says so and stays a device; the target of a link is replaced, not the link.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn devices_and_links_stay_what_they_are() {
+        let error = write_atomically(Path::new("/dev/full"), b"x").unwrap_err().to_string();
+        assert!(error.contains("could not write 1 bytes"), "{error}");
+        assert!(!fs::metadata("/dev/full").unwrap().is_file());
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_atomically(&link, b"new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+    }
 
     #[test]
     fn a_failed_write_keeps_the_old_file_and_leaves_nothing() {

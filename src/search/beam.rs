@@ -136,14 +136,15 @@ impl<'a> Beam<'a> {
         }
         let progress: Vec<Progress> =
             self.live.iter().map(|live| self.constraints.progress(&self.tokens(live.node))).collect();
-        let banks: BTreeSet<usize> = progress.iter().map(Progress::bank).collect();
+        let bank_of: Vec<usize> = progress.iter().map(|one| self.constraints.bank(one)).collect();
+        let banks: BTreeSet<usize> = bank_of.iter().copied().collect();
         let mut found = BTreeSet::new();
         for bank in banks {
-            self.scan(rows, |row| progress[row].bank() == bank)?;
+            self.scan(rows, |row| bank_of[row] == bank)?;
             found.extend(self.top_k.take());
         }
         for ((row, live), (logits, norm)) in (0..).zip(&self.live).zip(rows.iter()) {
-            for token in self.constraints.next(&progress[row as usize]) {
+            for token in self.constraints.further(&progress[row as usize]) {
                 let token_log_prob = norm.log_prob(logits[token as usize]);
                 if token_log_prob > f32::NEG_INFINITY {
                     let log_prob = live.log_prob + f64::from(token_log_prob);
@@ -171,7 +172,7 @@ impl<'a> Beam<'a> {
             return 0;
         }
         let before = self.constraints.progress(&self.tokens(self.live[extension.row as usize].node));
-        self.constraints.after(&before, extension.token).bank()
+        self.constraints.bank(&self.constraints.after(&before, extension.token))
     }
 
     /// Decides on every candidate; returns the new live hypotheses, and pushes their rows and tokens to `next`.

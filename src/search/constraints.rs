@@ -1,55 +1,31 @@
-//! Lexical constraints: sequences of tokens that every hypothesis of a sentence contains, in any order.
+//! Lexical constraints: phrases that every hypothesis of a sentence says, in any order.
 //!
-//! A hypothesis is as far as the sum of what it has of each: all of a sequence that it contains, else the longest beginning
-//! that it ends with. Beam search keeps a beam for each such sum (grid beam search, Hokamp and Liu 2017), so that
-//! hypotheses which have said a constraint compete with their like and not with those that have not. The end mark waits for
-//! the last constraint, and what could no longer be said within the limit is said in time: a token is possible only if
-//! the steps after it are enough for the rest.
+//! A hypothesis is as far as the sum of what it has of each: all tokens of a phrase that it says, else those that its end has of
+//! it. Beam search keeps a beam for each such sum (grid beam search, Hokamp and Liu 2017), so that hypotheses which
+//! have said a phrase compete with their like and not with those that have not. The end mark waits for the last phrase, and
+//! what could no longer be said within the limit is said in time: a token is possible only if the steps after it are
+//! enough for the rest.
 
-/// Sequences that a hypothesis must contain.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Constraints(Vec<Sequence>);
+use super::phrase::{Phrase, Seen};
 
+/// Phrases that a hypothesis must say.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Constraints(Vec<Phrase>);
+
+/// How far a hypothesis is: what it has of each phrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Sequence {
-    tokens: Vec<u32>,
-    /// Of every beginning, the longest shorter beginning that it ends with (Knuth, Morris and Pratt 1977).
-    fallback: Vec<usize>,
-}
-
-impl Sequence {
-    fn new(tokens: Vec<u32>) -> Self {
-        let mut sequence = Sequence { fallback: vec![0; tokens.len()], tokens };
-        for length in 2..=sequence.tokens.len() {
-            let token = sequence.tokens[length - 1];
-            sequence.fallback[length - 1] = sequence.after(sequence.fallback[length - 2], token);
-        }
-        sequence
-    }
-
-    /// How much there is of it after `token`, when there were `met` tokens.
-    fn after(&self, mut met: usize, token: u32) -> usize {
-        if met == self.tokens.len() {
-            return met;
-        }
-        while met > 0 && self.tokens[met] != token {
-            met = self.fallback[met - 1];
-        }
-        met + usize::from(self.tokens[met] == token)
-    }
-}
-
-/// How far a hypothesis is: of each sequence, the tokens that it has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Progress(Vec<usize>);
+pub(super) struct Progress(Vec<Seen>);
 
 impl Constraints {
-    /// All of `sequences`; an empty one is none, and the same twice is once.
-    pub fn new(mut sequences: Vec<Vec<u32>>) -> Self {
-        sequences.retain(|tokens| !tokens.is_empty());
-        sequences.sort_unstable();
-        sequences.dedup();
-        Constraints(sequences.into_iter().map(Sequence::new).collect())
+    /// All of `phrases`, each of which some tokens spell; the same twice is once.
+    pub fn new(phrases: Vec<Phrase>) -> Self {
+        let mut all: Vec<Phrase> = Vec::new();
+        for phrase in phrases {
+            if !phrase.is_empty() && !all.contains(&phrase) {
+                all.push(phrase);
+            }
+        }
+        Constraints(all)
     }
 
     /// Whether anything is possible.
@@ -57,68 +33,73 @@ impl Constraints {
         self.0.is_empty()
     }
 
-    /// The tokens of all sequences together.
+    /// The tokens of all phrases together.
     pub fn len(&self) -> usize {
         self.tokens().count()
     }
 
-    /// The tokens, sequence by sequence.
+    /// The tokens, phrase by phrase.
     pub(super) fn tokens(&self) -> impl Iterator<Item = u32> {
-        self.0.iter().flat_map(|sequence| &sequence.tokens).copied()
+        self.0.iter().flat_map(Phrase::tokens).copied()
     }
 
-    /// Whether a hypothesis has all of them.
+    /// Whether a hypothesis says all of them.
     pub fn are_met(&self, hypothesis: &[u32]) -> bool {
         self.missing(&self.progress(hypothesis)) == 0
     }
 
     /// How far a hypothesis is.
     pub(super) fn progress(&self, hypothesis: &[u32]) -> Progress {
-        let start = Progress(vec![0; self.0.len()]);
+        let start = Progress(vec![Phrase::START; self.0.len()]);
         hypothesis.iter().fold(start, |progress, &token| self.after(&progress, token))
     }
 
     /// How far it is with `token` added.
     pub(super) fn after(&self, progress: &Progress, token: u32) -> Progress {
         let each = self.0.iter().zip(&progress.0);
-        Progress(each.map(|(sequence, &met)| sequence.after(met, token)).collect())
+        Progress(each.map(|(phrase, &seen)| phrase.after(seen, token)).collect())
     }
 
-    /// The tokens that would bring it further.
-    pub(super) fn next(&self, progress: &Progress) -> impl Iterator<Item = u32> {
-        self.0.iter().zip(&progress.0).filter_map(|(sequence, &met)| sequence.tokens.get(met).copied())
+    /// The beam that a hypothesis competes in: the tokens that it has.
+    pub(super) fn bank(&self, progress: &Progress) -> usize {
+        self.0.iter().zip(&progress.0).map(|(phrase, &seen)| phrase.tokens_seen(seen)).sum()
     }
 
-    /// Steps in which the rest can certainly be said: the sequence that is furthest goes on, the others start anew.
+    /// The tokens that would bring it further, some of them perhaps twice.
+    pub(super) fn further(&self, progress: &Progress) -> Vec<u32> {
+        let open = self.0.iter().zip(&progress.0).filter(|(phrase, seen)| !phrase.is_said(**seen));
+        open.flat_map(|(phrase, &seen)| phrase.next(seen).further.clone()).collect()
+    }
+
+    /// Steps in which the rest can certainly be said: the phrase that is furthest goes on, the others start anew.
     fn missing(&self, progress: &Progress) -> usize {
         let open = || {
-            let each = self.0.iter().map(|sequence| sequence.tokens.len()).zip(progress.0.iter().copied());
-            each.filter(|(all, met)| met < all)
+            let each = self.0.iter().zip(&progress.0).filter(|(phrase, seen)| !phrase.is_said(**seen));
+            each.map(|(phrase, &seen)| (phrase.tokens().len(), phrase.missing(seen)))
         };
-        open().map(|(all, _)| all).sum::<usize>() - open().map(|(_, met)| met).max().unwrap_or(0)
+        open().map(|(all, _)| all).sum::<usize>()
+            - open().map(|(all, missing)| all - missing).max().unwrap_or(0)
     }
 
     /// Makes impossible, in the distribution `row` of the token after `hypothesis` and with `left` steps to come after it, the end
     /// mark as long as something is missing, and what would leave too few steps for the rest and the end mark.
     pub(super) fn restrict(&self, row: &mut [f32], hypothesis: &[u32], left: usize, eos: u32) {
         let progress = self.progress(hypothesis);
-        let in_time = |progress: &Progress| match self.missing(progress) {
-            0 => true,
-            missing => missing < left,
-        };
         if self.missing(&progress) == 0 {
             return;
         }
         row[eos as usize] = f32::NEG_INFINITY;
-        // EOS is part of no sequence: what comes after any other such token.
-        if in_time(&self.after(&progress, eos)) {
+        // At worst every phrase that is open starts anew after the token.
+        let open = self.0.iter().zip(&progress.0).filter(|(phrase, seen)| !phrase.is_said(**seen));
+        if open.map(|(phrase, _)| phrase.tokens().len()).sum::<usize>() < left {
             return;
         }
-        let kept: Vec<(u32, f32)> = self
-            .tokens()
-            .filter(|&token| in_time(&self.after(&progress, token)))
-            .map(|token| (token, row[token as usize]))
-            .collect();
+        let in_time = |token: u32| match self.missing(&self.after(&progress, token)) {
+            0 => true,
+            missing => missing < left,
+        };
+        let further = self.further(&progress).into_iter().filter(|&token| in_time(token));
+        let kept: Vec<(u32, f32)> = further.map(|token| (token, row[token as usize])).collect();
         row.fill(f32::NEG_INFINITY);
         for (token, logit) in kept {
             row[token as usize] = logit;
@@ -126,33 +107,33 @@ impl Constraints {
     }
 }
 
-impl Progress {
-    /// The beam that a hypothesis competes in: the sum of what it has.
-    pub fn bank(&self) -> usize {
-        self.0.iter().sum()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::toy::{A, B, BOS, C, EOS, Toy, VOCAB_SIZE, banned, distribution, options, random};
+    use crate::search::toy::{
+        A, B, BOS, C, EOS, Toy, VOCAB_SIZE, banned, distribution, options, phrase, random,
+    };
     use crate::search::{Hypothesis, Like, Options, Sampling, Sentence, decode};
     use proptest::prelude::*;
 
-    fn progress(sequence: &[u32], hypothesis: &[u32]) -> usize {
-        Constraints::new(vec![sequence.to_vec()]).progress(hypothesis).bank()
+    fn constraints(must: &[&[u32]]) -> Constraints {
+        Constraints::new(must.iter().map(|tokens| phrase(tokens)).collect())
+    }
+
+    fn bank(must: &[u32], hypothesis: &[u32]) -> usize {
+        let constraints = constraints(&[must]);
+        constraints.bank(&constraints.progress(hypothesis))
     }
 
     /// After a a b the beginning a of a b c is not there, after a b a a it is; what was said stays said.
     #[test]
     fn progress_by_hand() {
-        assert_eq!(progress(&[A, B, C], &[A, A, B]), 2);
-        assert_eq!(progress(&[A, B, C], &[A, B, A, A]), 1);
-        assert_eq!(progress(&[A, B, C], &[A, B, B]), 0);
-        assert_eq!(progress(&[A, B, C], &[A, B, C, B]), 3);
-        assert_eq!(progress(&[A, B, A, C], &[A, B, A, B, A]), 3);
-        let two = Constraints::new(vec![vec![A, B], vec![B, C], vec![A, B], vec![]]);
+        assert_eq!(bank(&[A, B, C], &[A, A, B]), 2);
+        assert_eq!(bank(&[A, B, C], &[A, B, A, A]), 1);
+        assert_eq!(bank(&[A, B, C], &[A, B, B]), 0);
+        assert_eq!(bank(&[A, B, C], &[A, B, C, B]), 3);
+        assert_eq!(bank(&[A, B, A, C], &[A, B, A, B, A]), 3);
+        let two = constraints(&[&[A, B], &[B, C], &[A, B], &[]]);
         assert_eq!((two.len(), two.are_met(&[A, B, C]), two.are_met(&[A, B, A])), (4, true, false));
     }
 
@@ -162,8 +143,7 @@ mod tests {
     }
 
     fn search(must: &[&[u32]], limit: usize, options: &Options) -> Vec<Hypothesis> {
-        let constraints = Constraints::new(must.iter().map(|tokens| tokens.to_vec()).collect());
-        let sentence = Sentence { constraints, ..Sentence::new(vec![], limit) };
+        let sentence = Sentence { constraints: constraints(must), ..Sentence::new(vec![], limit) };
         decode(&chatterbox(), &[sentence], options, None).unwrap().remove(0).unwrap()
     }
 
@@ -190,7 +170,7 @@ mod tests {
             like in prop_oneof![Just(Like::Tx), Just(Like::Ct2), Just(Like::Hf), Just(Like::Fairseq), Just(Like::Marian)],
             sampled in any::<bool>(),
         ) {
-            let constraints = Constraints::new(must);
+            let constraints = constraints(&must.iter().map(Vec::as_slice).collect::<Vec<_>>());
             let limit = constraints.len() + spare;
             let toy = random(seed, VOCAB_SIZE, 40);
             let sampling = sampled.then(Sampling::default);

@@ -24,9 +24,7 @@ impl<S: Scorer> Ensemble<S> {
 pub fn log_weights(weights: &[f64]) -> Result<Vec<f32>> {
     let sum: f64 = weights.iter().sum();
     if weights.iter().any(|&weight| !(weight >= 0.0 && weight.is_finite())) || sum <= 0.0 {
-        return Err(Error::Config(format!(
-            "weights {weights:?}: expected numbers from 0, not all of them 0"
-        )));
+        return Err(Error::Config("expected weights from 0, not all of them 0".into()));
     }
     Ok(weights.iter().map(|weight| (weight / sum).ln() as f32).collect())
 }

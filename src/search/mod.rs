@@ -22,6 +22,7 @@ mod faults;
 mod greedy;
 mod length_penalty;
 mod like;
+mod phrase;
 #[cfg(test)]
 mod properties;
 mod rules;
@@ -45,6 +46,7 @@ pub use ensemble::{Ensemble, log_add, log_weights};
 pub use greedy::greedy;
 pub use length_penalty::{LengthPenalty, gnmt_divisor, pow_divisor};
 pub use like::Like;
+pub use phrase::{Phrase, Spelling, letters};
 pub use rules::Rules;
 pub use sample::{Sampling, sample};
 pub use trace::Trace;
@@ -102,7 +104,7 @@ pub struct Options {
 }
 
 /// One sentence to translate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sentence {
     /// Ids of the source with EOS.
     pub src: Vec<u32>,

@@ -7,15 +7,15 @@
 
 use crate::error::{Error, Result};
 use crate::ops::Norm;
-use crate::search::{Like, Options, Sentence};
+use crate::search::{Like, Options, Phrase, Sentence};
 
 /// What `options` rule out and mark down.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     /// Tokens that are never chosen. With the end mark among them every hypothesis runs to its limit.
     pub banned: Vec<u32>,
-    /// Sequences of tokens that never occur.
-    pub suppressed: Vec<Vec<u32>>,
+    /// Phrases that are never said as whole words.
+    pub suppressed: Vec<Phrase>,
     /// No sequence of this many tokens occurs twice in a hypothesis; 0 turns it off.
     pub no_repeat_ngram: usize,
     /// What the log-probabilities of tokens that occurred already are multiplied by (Keskar et al. 2019, as `transformers` has
@@ -43,15 +43,10 @@ impl Rules {
                 "repetition penalty {penalty}: expected a number above 0; 1 turns it off, 1.2 is usual"
             )));
         }
-        if self.suppressed.iter().any(Vec::is_empty) {
-            return Err(Error::Config("an empty sequence cannot be suppressed".into()));
+        if self.suppressed.iter().any(Phrase::is_empty) {
+            return Err(Error::Config("a blank text cannot be suppressed".into()));
         }
-        match self
-            .banned
-            .iter()
-            .chain(self.suppressed.iter().flatten())
-            .find(|&&id| id as usize >= vocab_size)
-        {
+        match self.banned.iter().find(|&&id| id as usize >= vocab_size) {
             Some(id) => Err(Error::Config(format!(
                 "banned id {id} lies outside the model's vocabulary of {vocab_size}: do tokenizer and model belong \
                  together?"
@@ -85,11 +80,10 @@ pub(super) fn apply(
     let (rules, eos) = (&options.rules, options.eos as usize);
     if rules.look_back() {
         mark_down(row, *norm, rules.repetition_penalty, history);
-        for sequence in &rules.suppressed {
-            if let Some((&last, before)) = sequence.split_last()
-                && history.ends_with(before)
-            {
-                row[last as usize] = f32::NEG_INFINITY;
+        for phrase in &rules.suppressed {
+            let seen = history.iter().fold(Phrase::START, |seen, &token| phrase.after_all(seen, token));
+            for &token in &phrase.next(seen).complete {
+                row[token as usize] = f32::NEG_INFINITY;
             }
         }
         ban_repeated(row, rules.no_repeat_ngram, history);
@@ -152,7 +146,9 @@ fn exclude_eos(row: &mut [f32], norm: &mut Norm, eos: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::toy::{A, B, BOS, C, EOS, Toy, VOCAB_SIZE, assert_close, distribution, ids, options};
+    use crate::search::toy::{
+        A, B, BOS, C, EOS, Toy, VOCAB_SIZE, assert_close, distribution, ids, options, phrase,
+    };
     use crate::search::{Hypothesis, decode};
 
     /// a is always likelier than b, b than c, c than the end.
@@ -183,7 +179,7 @@ mod tests {
 
     #[test]
     fn suppressed_sequences_never_occur() {
-        let rules = Rules { suppressed: vec![vec![A, A], vec![B]], ..Rules::default() };
+        let rules = Rules { suppressed: vec![phrase(&[A, A]), phrase(&[B])], ..Rules::default() };
         let list = search(rules, 1, 4, &[]);
         assert_eq!(list[0].ids, [A, C, A, C]);
         assert_close(list[0].log_prob, (0.4f64 * 0.2 * 0.4 * 0.2).ln());
@@ -203,7 +199,7 @@ mod tests {
         let list = search(Rules::default(), 3, 4, &[C, C]);
         assert_eq!(ids(&list), [[C, C, A, A], [C, C, A, B], [C, C, B, A]]);
         assert_close(list[0].log_prob, (0.2f64 * 0.2 * 0.4 * 0.4).ln());
-        let greedy = search(Rules { suppressed: vec![vec![C]], ..Rules::default() }, 1, 3, &[C, B]);
+        let greedy = search(Rules { suppressed: vec![phrase(&[C])], ..Rules::default() }, 1, 3, &[C, B]);
         assert_eq!(greedy[0].ids, [C, B, A]);
     }
 
@@ -218,8 +214,8 @@ mod tests {
     fn mistakes_are_named() {
         let message = |rules: Rules| rules.check(5).unwrap_err().to_string();
         assert!(message(Rules { repetition_penalty: 0.0, ..Rules::default() }).contains("above 0"));
-        assert!(message(Rules { suppressed: vec![vec![]], ..Rules::default() }).contains("empty sequence"));
-        assert!(message(Rules { suppressed: vec![vec![1, 5]], ..Rules::default() }).contains("id 5"));
+        assert!(message(Rules { suppressed: vec![phrase(&[])], ..Rules::default() }).contains("blank text"));
+        assert!(message(Rules { banned: vec![1, 5], ..Rules::default() }).contains("id 5"));
         let options = options(1, 1);
         let sentence = Sentence { prefix: vec![A, B, C], ..Sentence::new(vec![], 3) };
         let message = decode(&chatterbox(), &[sentence], &options, None).unwrap_err().to_string();

@@ -3,12 +3,13 @@
 //! They also hold the search to the contract of [`Scorer`]: one token per row, BOS first, rows of a sentence adjacent.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use crate::error::Result;
 use crate::ops::{Norm, Scores};
 use crate::rng::hash;
 use crate::search::{
-    Hypothesis, LengthPenalty, Options, Rules, Scorer, Sentence, Trace, beam_search, decode,
+    Hypothesis, LengthPenalty, Options, Phrase, Rules, Scorer, Sentence, Spelling, Trace, beam_search, decode,
 };
 
 /// Ids of the toys: one end mark, three words, and a start mark.
@@ -18,6 +19,16 @@ pub const B: u32 = 2;
 pub const C: u32 = 3;
 pub const BOS: u32 = 4;
 pub const VOCAB_SIZE: usize = 5;
+
+/// What these tokens spell: a, b, c, of which any makes words with any.
+pub fn phrase(tokens: &[u32]) -> Phrase {
+    let spelt = |token: u32| match token {
+        A..=C => vec![(b'a' + (token - A) as u8, false)],
+        _ => Vec::new(),
+    };
+    let letters = tokens.iter().flat_map(|&token| spelt(token)).collect();
+    Phrase::new(letters, tokens.to_vec(), Arc::new(Spelling::new((0..VOCAB_SIZE as u32).map(spelt))))
+}
 
 /// Rules that ban these.
 pub fn banned(banned: Vec<u32>) -> Rules {

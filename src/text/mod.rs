@@ -204,11 +204,15 @@ impl Tokenizer {
         self.pieces.iter().map(String::as_str).filter(|piece| spm::is_code(piece)).collect()
     }
 
-    /// The number of the word that each of the pieces `ids` belongs to, from 0: a piece with a blank (`▁`) at its beginning starts one.
+    /// The number of the word that each of the pieces `ids` belongs to, from 0: a piece with a blank (`▁`) at its beginning starts one,
+    /// but a blank before another, or at the end, which starts none.
     pub fn words(&self, ids: &[u32]) -> Vec<usize> {
-        let mut word = 0;
+        let starts = |place: usize| ids.get(place).is_none_or(|&id| self.piece(id).starts_with('▁'));
+        let (mut word, mut is_begun) = (0, false);
         let number = |(place, &id): (usize, &u32)| {
-            word += usize::from(place > 0 && self.piece(id).starts_with('▁'));
+            let is_empty = self.piece(id) == "▁" && starts(place + 1);
+            word += usize::from(is_begun && !is_empty && starts(place));
+            is_begun |= !is_empty;
             word
         };
         ids.iter().enumerate().map(number).collect()

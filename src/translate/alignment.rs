@@ -26,7 +26,7 @@ pub enum Unit {
 }
 
 /// How the units of a translation belong to those of its source.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Alignment {
     /// Source and target unit, from 0, by source: for each target unit the largest weight of its row.
     pub links: Vec<(usize, usize)>,

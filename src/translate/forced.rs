@@ -30,16 +30,16 @@ pub struct Forced {
 }
 
 impl Forced {
-    /// Negative log-likelihood per token.
+    /// Negative log-likelihood per token; 0 of a blank line.
     pub fn nll(&self) -> f64 {
-        -self.log_prob / self.ids.len() as f64
+        -self.log_prob / self.ids.len().max(1) as f64
     }
 }
 
 /// Why a pair has no probability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftOut {
-    /// A side is blank, which never reaches the model.
+    /// One side is blank, which never reaches the model.
     Blank,
     /// A side has more pieces than the model has positions.
     TooLong,
@@ -63,7 +63,9 @@ impl Translator {
         let mut likely = Vec::with_capacity(pairs.len());
         let (mut encoded, mut places) = (Pairs::default(), Vec::new());
         for (place, sides) in sides.into_iter().enumerate() {
-            if let Ok((src, tgt)) = &sides {
+            if let Ok((src, tgt)) = &sides
+                && !tgt.is_empty()
+            {
                 encoded.push(src, tgt);
                 places.push(place);
             }
@@ -100,8 +102,11 @@ impl Translator {
 
     /// The ids of a pair that the model can be given.
     fn sides(&self, src: &str, tgt: &str) -> Result<Result<Sides, LeftOut>> {
-        if text::is_blank(src) || text::is_blank(tgt) {
-            return Ok(Err(LeftOut::Blank));
+        match (text::is_blank(src), text::is_blank(tgt)) {
+            (false, false) => {}
+            // The translation of a blank line is certain.
+            (true, true) => return Ok(Ok((Vec::new(), Vec::new()))),
+            _ => return Ok(Err(LeftOut::Blank)),
         }
         let (src, tgt) = (self.encode(src)?, self.encode_target(tgt)?);
         let is_too_long = src.len().max(tgt.len()) > self.max_positions();

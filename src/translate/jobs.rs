@@ -1,6 +1,6 @@
 //! What is searched for: the sentences of lines, in batches of like length, each on one thread.
 
-use super::{Candidate, Line, Notice, Options, Translator, segments};
+use super::{Line, Notice, Options, Terms, Translator, segments};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::ops::Precision;
@@ -56,12 +56,16 @@ impl Job {
         self.src().len()
     }
 
-    /// Tells of constraints that could hold and do not, since others rule them out.
-    pub fn missing(&self, candidates: &[Candidate]) -> Option<Notice> {
-        let constraints = &self.sentence.as_ref().ok()?.constraints;
-        let why = "other rules leave no translation with it";
-        let notice = || Notice::Missing { text: self.must.join(", "), why: why.into() };
-        (!candidates.iter().all(|one| constraints.are_met(&one.ids))).then(notice)
+    /// Gives up constraints that could hold and do not, since other rules stand against them: tells of them, and is searched for again.
+    fn give_up(&mut self, found: &Outcome) -> bool {
+        let (Ok(sentence), Ok(found)) = (&mut self.sentence, found) else { return false };
+        if found.iter().all(|one| sentence.constraints.are_met(&one.ids)) {
+            return false;
+        }
+        sentence.constraints = Constraints::default();
+        let why = "other rules leave no translation with it, so this is the one without".into();
+        self.notices.push(Notice::Missing { text: self.must.join(", "), why });
+        true
     }
 }
 
@@ -70,7 +74,7 @@ impl Translator {
     pub(super) fn jobs(&self, lines: &[Line], options: &Options) -> Result<Vec<Job>> {
         let mut jobs = Vec::new();
         for (line, Line { number, text, prefix }) in lines.iter().enumerate() {
-            for (part, source) in self.parts(text, options)?.into_iter().enumerate() {
+            for (part, source) in self.parts(text, prefix.is_some(), options)?.into_iter().enumerate() {
                 let Source { text, ids, notice } = source;
                 // The translation of a line begins where that of its first part does.
                 let prefix = prefix.as_deref().filter(|_| part == 0);
@@ -90,7 +94,7 @@ impl Translator {
 
     /// The parts of a line with their ids: none of a blank one; its sentences, if these are to be split, and of what is too long
     /// for the model segments that are not. The first has a notice if the line is.
-    fn parts(&self, line: &str, options: &Options) -> Result<Vec<Source>> {
+    fn parts(&self, line: &str, has_prefix: bool, options: &Options) -> Result<Vec<Source>> {
         if text::is_blank(line) {
             return Ok(Vec::new());
         }
@@ -103,7 +107,8 @@ impl Translator {
         let of = |part: &str| format!("{language}{part}");
         // Of the whole line with its end mark.
         let (mut parts, mut pieces) = (Vec::new(), 1);
-        for sentence in self.sentences(line, options) {
+        let sentences = if has_prefix { vec![line] } else { self.sentences(line, options) };
+        for sentence in sentences {
             let sentence = of(sentence);
             let ids = self.encode(&sentence)?;
             pieces += ids.len() - 1;
@@ -125,13 +130,16 @@ impl Translator {
     }
 
     /// The sentences of a clean line, or the whole line. Other programs do not split, so neither do we under their rules; and what
-    /// must be in the translation of the line is not said of one of its sentences.
+    /// is said of the translation of the line, or of words in more than one sentence, is not said of one sentence.
     pub fn sentences<'a>(&self, line: &'a str, options: &Options) -> Vec<&'a str> {
-        if options.split && options.like == Like::Tx && options.must_contain.is_empty() {
-            segments::sentences(self.languages().map_or("", |(src, _)| src), line)
-        } else {
-            vec![line]
+        if !options.split || options.like != Like::Tx || !options.must_contain.is_empty() {
+            return vec![line];
         }
+        let sentences = segments::sentences(self.languages().map_or("", |(src, _)| src), line);
+        let crosses = |terms: &Terms| {
+            terms.of(line).len() > sentences.iter().map(|sentence| terms.of(sentence).len()).sum()
+        };
+        if options.terms.as_deref().is_some_and(crosses) { vec![line] } else { sentences }
     }
 
     /// What the translation of a part of a line must contain.
@@ -161,7 +169,7 @@ impl Translator {
             match self.pieces(text) {
                 Err(error) => missing(error.to_string()),
                 Ok(pieces) => {
-                    held.push(pieces);
+                    held.push(self.phrase(text, pieces)?);
                     let constraints = Constraints::new(held.clone());
                     let least = sentence.prefix.len() + constraints.len() + 1;
                     let roomy = self.sentence(sentence.src.clone(), Vec::new(), least, options)?;
@@ -205,27 +213,47 @@ impl Translator {
         Ok(Sentence { prefix, given, ..Sentence::new(src, max_length) })
     }
 
-    /// Searches for the sources of all `jobs`, in their order: in batches of like length, each on one thread; a single one on
-    /// all.
-    pub(super) fn decode_all(
+    /// Searches for the sources of all `jobs`, in their order, and for those whose constraints cannot hold once more without.
+    pub(super) fn decode_jobs(
         &self,
+        jobs: &mut [Job],
+        search: &search::Options,
+        options: &Options,
+    ) -> Result<Vec<Outcome>> {
+        let mut found = self.decode_all(&(0..jobs.len()).collect::<Vec<_>>(), jobs, search, options)?;
+        let again = jobs.iter_mut().zip(&found).enumerate();
+        let again: Vec<usize> =
+            again.filter_map(|(index, (job, found))| job.give_up(found).then_some(index)).collect();
+        if !again.is_empty() {
+            for (&job, outcome) in again.iter().zip(self.decode_all(&again, jobs, search, options)?) {
+                found[job] = outcome;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Searches for the sources of the jobs `which`, in their order: in batches of like length, each on one thread; a single one on
+    /// all.
+    fn decode_all(
+        &self,
+        which: &[usize],
         jobs: &[Job],
         search: &search::Options,
         options: &Options,
     ) -> Result<Vec<Outcome>> {
-        let mut order: Vec<usize> = (0..jobs.len()).collect();
+        let mut order = which.to_vec();
         order.sort_by_key(|&job| std::cmp::Reverse(jobs[job].src_length()));
         let threads = rayon::current_num_threads();
         let size = self.batch_size(options);
         let decode = |batch: &[usize]| self.decode_batch(jobs, batch, search);
-        let found: Vec<Vec<(usize, Outcome)>> = if threads == 1 || jobs.len() < 2 {
+        let found: Vec<Vec<(usize, Outcome)>> = if threads == 1 || which.len() < 2 {
             let batches = batches(&order, size, |job| jobs[job].src_length());
             ops::together(|| batches.iter().map(|batch| decode(batch)).collect::<Result<_>>())?
         } else {
-            let batches: Vec<Vec<usize>> = if jobs.len() < size * threads {
+            let batches: Vec<Vec<usize>> = if which.len() < size * threads {
                 // Dealt out, so that all threads have as much to do.
                 let hand = |first| order.iter().copied().skip(first).step_by(threads).collect();
-                (0..threads.min(jobs.len())).map(hand).collect()
+                (0..threads.min(which.len())).map(hand).collect()
             } else {
                 batches(&order, size, |job| jobs[job].src_length())
             };

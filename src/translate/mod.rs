@@ -11,14 +11,15 @@ mod parts;
 pub mod segments;
 mod terms;
 mod translation;
-mod unknown;
+pub mod unknown;
 
 use crate::checkpoint::{Checkpoint, Generation, TxInfo};
 use crate::error::{Error, Result};
 use crate::model::{Transformer, linear};
 use crate::ops::{self, Precision};
 use crate::search::{
-    self, Ensemble, Hypothesis, LengthPenalty, Like, Outcome, Rules, Sentence, Trace, TransformerScorer,
+    self, Ensemble, Hypothesis, LengthPenalty, Like, Outcome, Phrase, Rules, Sentence, Spelling, Trace,
+    TransformerScorer,
 };
 use crate::text::{self, Tokenizer};
 use crate::workers::Workers;
@@ -27,7 +28,7 @@ use jobs::default_batch_size;
 use languages::Direction;
 pub use options::Options;
 use parts::Part;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 pub use terms::Terms;
 pub use translation::{Candidate, Line, Notice, Translation, numbered};
 pub use unknown::OnUnk;
@@ -44,6 +45,8 @@ pub struct Translator {
     info: Option<TxInfo>,
     generation: Generation,
     precision: Precision,
+    /// What the target's pieces spell, when that is first asked for.
+    spelling: OnceLock<Arc<Spelling>>,
     /// Made when many lines come for the first time.
     workers: OnceLock<Workers>,
 }
@@ -71,6 +74,7 @@ impl Translator {
             info: checkpoint.info,
             generation: checkpoint.generation,
             precision,
+            spelling: OnceLock::new(),
             workers: OnceLock::new(),
         })
     }
@@ -144,7 +148,10 @@ impl Translator {
             n_best,
             length_penalty: options
                 .length_penalty
-                .or(foreign.length_penalty.map(LengthPenalty::Pow))
+                .or(foreign
+                    .length_penalty
+                    .filter(|_| matches!(options.like, Like::Tx | Like::Hf))
+                    .map(LengthPenalty::Pow))
                 .unwrap_or(options.like.length_penalty()),
             word_penalty: options.word_penalty,
             bos: special.bos,
@@ -154,7 +161,7 @@ impl Translator {
                 suppressed: options
                     .suppress
                     .iter()
-                    .map(|text| self.suppressed(text))
+                    .map(|text| self.phrase(text, self.pieces(text).unwrap_or_default()))
                     .collect::<Result<_>>()?,
                 no_repeat_ngram: if options.no_repeat_ngram > 0 {
                     options.no_repeat_ngram
@@ -188,13 +195,13 @@ impl Translator {
         Ok(ids)
     }
 
-    /// The pieces of a text that must not be said.
-    fn suppressed(&self, text: &str) -> Result<Vec<u32>> {
-        let ids = self.pieces(text)?;
-        if ids.is_empty() {
-            return Err(Error::Config("a blank text cannot be suppressed".into()));
-        }
-        Ok(ids)
+    /// A target text as a phrase to look for; its `pieces` are those that say it.
+    fn phrase(&self, text: &str, pieces: Vec<u32>) -> Result<Phrase> {
+        let tokenizer = self.tgt_tokenizer();
+        // As the pieces say it, which may be in small letters.
+        let said = if pieces.is_empty() { text::clean(text) } else { tokenizer.decode(&pieces)? };
+        let spelling = self.spelling.get_or_init(|| Arc::new(spelling(tokenizer)));
+        Ok(Phrase::new(search::letters(&said, segments::is_letter), pieces, spelling.clone()))
     }
 
     /// How many sentences are translated together.
@@ -296,8 +303,8 @@ impl Translator {
     pub fn translate<L: Into<Line>>(&self, lines: Vec<L>, options: &Options) -> Result<Vec<Translation>> {
         let search = self.search_options(options)?;
         let lines: Vec<Line> = lines.into_iter().map(L::into).collect();
-        let jobs = self.jobs(&lines, options)?;
-        let found = self.decode_all(&jobs, &search, options)?;
+        let mut jobs = self.jobs(&lines, options)?;
+        let found = self.decode_jobs(&mut jobs, &search, options)?;
         let mut parts = Vec::with_capacity(jobs.len());
         for (job, found) in jobs.into_iter().zip(found) {
             let candidates = found.and_then(|list| list.into_iter().map(|one| self.candidate(one)).collect());
@@ -311,14 +318,25 @@ impl Translator {
             while let Some(part) = parts.next_if(|part| part.job.line == index) {
                 own.push(part);
             }
-            let mut translation = self.join(number, text, own, &search);
+            let mut translation = self.join((number, text), own, &search, options);
             if !options.decode {
-                translation.hypotheses.iter_mut().for_each(Candidate::show_pieces);
+                translation.hypotheses.iter_mut().for_each(|one| one.show_pieces(search.eos));
             }
             translations.push(translation);
         }
         Ok(translations)
     }
+}
+
+/// What each piece of a vocabulary spells, a blank for `▁`.
+fn spelling(tokenizer: &Tokenizer) -> Spelling {
+    let byte = |piece: &str| u8::from_str_radix(piece.strip_prefix("<0x")?.strip_suffix('>')?, 16).ok();
+    let special = tokenizer.special_ids();
+    Spelling::new((0u32..).zip(tokenizer.pieces()).map(|(id, piece)| match byte(piece) {
+        _ if special.contains(id) => Vec::new(),
+        Some(byte) => vec![(byte, !byte.is_ascii() || byte.is_ascii_alphanumeric())],
+        None => search::letters(&piece.replace('▁', " "), segments::is_letter),
+    }))
 }
 
 /// What the rules that are followed never say.

@@ -62,10 +62,10 @@ impl Translator {
     /// Puts the parts of a line together.
     pub(super) fn join(
         &self,
-        line: u64,
-        src: String,
+        (line, src): (u64, String),
         parts: Vec<Part>,
         search: &search::Options,
+        options: &Options,
     ) -> Translation {
         let mut notices = Vec::new();
         let (src_tokens, sentences) = (parts.iter().map(|part| part.job.src().len()).sum(), parts.len());
@@ -79,7 +79,6 @@ impl Translator {
             notices.extend(job.notices.iter().cloned());
             match candidates {
                 Ok(candidates) => {
-                    notices.extend(job.missing(&candidates));
                     let best = candidates.first();
                     loops = loops.max(best.and_then(|best| loops::rounds_of_loop(job.src(), &best.ids)));
                     lists.push(candidates);
@@ -96,6 +95,11 @@ impl Translator {
             (0..n_best).map(|rank| Candidate::join(lists.iter().map(|list| &list[rank]), search)).collect();
         if hypotheses.is_empty() {
             hypotheses.push(Candidate::join([], search));
+        }
+        if options.alignment.is_some() {
+            hypotheses
+                .iter_mut()
+                .for_each(|one| one.alignment = Some(one.alignment.take().unwrap_or_default()));
         }
         notices.extend(loops.map(|rounds| Notice::Loop { rounds }));
         let said = self.tgt_tokenizer().count_unknown(&hypotheses[0].ids);

@@ -7,7 +7,12 @@ pub fn sentences<'a>(language: &str, text: &'a str) -> Vec<&'a str> {
     sentences.filter(|sentence| !sentence.is_empty()).collect()
 }
 
-/// Whether words of this character's script follow each other without blanks.
+/// Whether a character makes words that blanks divide.
+pub(super) fn is_letter(c: char) -> bool {
+    c.is_alphanumeric() && (!is_unspaced(c) || matches!(c, '\u{AC00}'..='\u{D7A3}'))
+}
+
+/// Whether words of this character's script follow each other without blanks, or as in Korean their endings do.
 pub(super) fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{E00}'..='\u{EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' | '\u{3040}'..='\u{30FF}'
         | '\u{3400}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}')

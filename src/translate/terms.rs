@@ -15,11 +15,24 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Reads a file of lines `SOURCE`, tab, `TARGET`. Blank lines are nothing.
-    pub fn read(path: &Path) -> Result<Self> {
+    /// Reads files of lines `SOURCE`, tab, `TARGET`. Blank lines are nothing.
+    pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
         let (mut sources, mut targets) = (Vec::new(), Vec::new());
+        for path in paths.iter().map(AsRef::as_ref) {
+            Self::read_one(path, &mut sources, &mut targets)?;
+        }
+        let sources =
+            AhoCorasick::new(sources).map_err(|error| Error::Data(format!("too many terms: {error}")))?;
+        Ok(Terms { sources, targets })
+    }
+
+    fn read_one(path: &Path, sources: &mut Vec<String>, targets: &mut Vec<String>) -> Result<()> {
         for (number, line) in (1..).zip(Lines::open(path)?) {
-            let line = line?.text;
+            let line = line?;
+            if line.damaged {
+                return Err(Error::format(path, format!("line {number} is not valid UTF-8")));
+            }
+            let line = line.text;
             if text::is_blank(&line) {
                 continue;
             }
@@ -32,9 +45,7 @@ impl Terms {
                 _ => return Err(wrong(path, number, &line)),
             }
         }
-        let sources = AhoCorasick::new(sources)
-            .map_err(|error| Error::format(path, format!("too many terms: {error}")))?;
-        Ok(Terms { sources, targets })
+        Ok(())
     }
 
     /// What the translation of `line`, which is [clean](text::clean), must contain: the targets of the terms that it has as
@@ -78,7 +89,7 @@ mod tests {
     fn terms(content: &str) -> Result<Terms> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(content.as_bytes()).unwrap();
-        Terms::read(file.path())
+        Terms::read(&[file.path()])
     }
 
     #[test]

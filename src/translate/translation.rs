@@ -122,15 +122,15 @@ pub enum Notice {
 }
 
 impl Candidate {
-    /// Has its pieces for a text, without the end mark.
-    pub(super) fn show_pieces(&mut self) {
-        self.text = self.pieces().join(" ");
+    /// Has its pieces for a text, without end marks.
+    pub(super) fn show_pieces(&mut self, eos: u32) {
+        self.text = self.pieces(eos).join(" ");
     }
 
-    /// Its pieces, without the end mark.
-    pub fn pieces(&self) -> &[String] {
-        let end = usize::from(self.finish == Finish::Eos && !self.tokens.is_empty());
-        &self.tokens[..self.tokens.len() - end]
+    /// Its pieces without end marks, of which each part of a line has one.
+    pub fn pieces(&self, eos: u32) -> Vec<&str> {
+        let each = self.tokens.iter().zip(&self.ids).filter(|(_, id)| **id != eos);
+        each.map(|(piece, _)| piece.as_str()).collect()
     }
 
     /// The hypotheses of a line's parts as one: texts joined by a blank, log_probs added. No part is the empty

@@ -19,7 +19,7 @@ pub enum OnUnk {
 pub const MARK: &str = "⁇";
 
 /// The text of `ids` with `mark(i)` for the unknown piece at place i.
-pub(super) fn spell(tokenizer: &Tokenizer, ids: &[u32], mark: impl Fn(usize) -> String) -> Result<String> {
+pub fn spell(tokenizer: &Tokenizer, ids: &[u32], mark: impl Fn(usize) -> String) -> Result<String> {
     let unk = tokenizer.special_ids().unk;
     // A vocabulary that has the blank as a piece of its own says it before an unknown piece; where it has not, the unknown piece
     // is a word with its blank.

@@ -58,12 +58,18 @@ fn translator(search: &Search) -> anyhow::Result<Translator> {
 /// [`translator`], with the names of the models.
 fn open_all(search: &Search) -> anyhow::Result<(String, Translator)> {
     let Search { model: paths, weights, .. } = search;
-    anyhow::ensure!(
-        weights.is_empty() || weights.len() == paths.len(),
-        "--weights has {} numbers for {} models: expected one for each --model",
-        weights.len(),
-        paths.len()
-    );
+    if !weights.is_empty() && weights.len() != paths.len() {
+        let (numbers, models) = (weights.len(), paths.len());
+        usage_error(
+            "translate",
+            format!("--weights has {numbers} numbers for {models} models: expected one for each --model"),
+        );
+    }
+    if let Err(error) = tx::search::log_weights(weights).map(drop)
+        && !weights.is_empty()
+    {
+        usage_error("translate", format!("--weights: {error}"));
+    }
     if let [] | [_] = paths.as_slice() {
         return open(model_path(paths.first().map(PathBuf::as_path)).as_deref(), search);
     }

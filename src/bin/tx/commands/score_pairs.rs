@@ -2,7 +2,7 @@
 
 use super::scoring::read;
 use super::warnings::warn;
-use super::{open_input, options, translator};
+use super::{open_input, options, translator, usage_error};
 use crate::cli::{PairFormat, ScorePairsArgs};
 use anyhow::{Context, bail};
 use std::io::{self, BufWriter, Write};
@@ -15,6 +15,9 @@ use tx::translate::forced::{Forced, LeftOut, Likely};
 const WINDOW: usize = 1024;
 
 pub fn run(args: ScorePairsArgs) -> anyhow::Result<ExitCode> {
+    if [&args.src, &args.tgt].iter().all(|path| path.as_os_str() == "-") {
+        usage_error("score-pairs", "only one of SRC and TGT can be standard input");
+    }
     let list = if args.rerank { Some(NBestList::read(&args.src, &args.tgt)?) } else { None };
     let translator = translator(&args.search)?;
     let search = translator.search_options(&options(&args.search))?;
@@ -137,7 +140,7 @@ fn rerank(
     score: impl Fn(&Forced) -> f64,
 ) -> anyhow::Result<bool> {
     // As `tx translate --format marian` writes a separator within a text.
-    let plain = |text: &str| text.replace("&#124;&#124;&#124;", "|||");
+    let plain = |text: &str| text.replace("&#124;&#124;&#124;", "|||").replace("&amp;#124;", "&#124;");
     let pairs: Vec<(String, String)> =
         list.entries.iter().map(|(of, text)| (list.src[*of].clone(), plain(text))).collect();
     let mut complete = true;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tx::data::Line;
 use tx::text::{Tokenizer, clean};
+use tx::translate::unknown::{MARK, spell};
 
 /// Pieces of every line, a blank between them.
 pub fn tokenize(args: TokenizeArgs) -> anyhow::Result<ExitCode> {
@@ -19,22 +20,26 @@ pub fn tokenize(args: TokenizeArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The text of every line of pieces.
+/// The text of every line of pieces. Marks of sentences say nothing, and what is unknown is shown as such.
 pub fn detokenize(args: TokenizeArgs) -> anyhow::Result<ExitCode> {
     each_line(&args, |tokenizer, line| {
+        let tokenizer = tokenizer.tgt();
         let id = |word: &str| -> anyhow::Result<u32> {
-            let found = if args.ids {
-                word.parse().ok().filter(|&id| (id as usize) < tokenizer.tgt().vocab_size())
-            } else {
-                tokenizer.tgt().id(word)
+            let found = match word.parse() {
+                Ok(id) if args.ids => Some(id).filter(|&id: &u32| (id as usize) < tokenizer.vocab_size()),
+                _ if args.ids => None,
+                _ => tokenizer.id(word).or_else(|| special(tokenizer, word)),
             };
-            found.ok_or_else(|| {
-                anyhow!("{word:?} is none of the model's {} pieces", tokenizer.tgt().vocab_size())
-            })
+            found.ok_or_else(|| anyhow!("{word:?} is none of the model's {} pieces", tokenizer.vocab_size()))
         };
         let ids = line.split_whitespace().map(id).collect::<anyhow::Result<Vec<u32>>>()?;
-        Ok(tokenizer.tgt().decode(&ids)?)
+        Ok(spell(tokenizer, &ids, |_| MARK.to_string())?)
     })
+}
+
+/// The id of a special token, which is no piece of a text.
+fn special(tokenizer: &Tokenizer, word: &str) -> Option<u32> {
+    (0u32..).zip(tokenizer.pieces()).find(|(_, piece)| *piece == word).map(|(id, _)| id)
 }
 
 /// Writes what `work` makes of every line of the input.

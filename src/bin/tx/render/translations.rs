@@ -38,7 +38,8 @@ pub fn write(
         TranslationFormat::Fairseq => {
             let pieces = translation.src_ids.iter().map(|&id| translator.tokenizer().piece(id));
             writeln!(out, "S-{}\t{}", translation.line - 1, pieces.collect::<Vec<_>>().join(" "))?;
-            hypotheses.iter().try_for_each(|one| fairseq(out, translation.line - 1, one))?;
+            let eos = translator.tokenizer().special_ids().eos;
+            hypotheses.iter().try_for_each(|one| fairseq(out, translation.line - 1, one, eos))?;
         }
     }
     Ok(())
@@ -58,9 +59,9 @@ fn marian(out: &mut impl Write, line: u64, one: &Candidate, word_scores: bool) -
 }
 
 /// `H-LINE SCORE PIECES`, `D-LINE SCORE TEXT`, `P-LINE SCORES` and `A-LINE ALIGNMENT` with tabs between, lines from 0, logarithms to base 2.
-fn fairseq(out: &mut impl Write, line: u64, one: &Candidate) -> io::Result<()> {
+fn fairseq(out: &mut impl Write, line: u64, one: &Candidate, eos: u32) -> io::Result<()> {
     let score = one.score / LN_2;
-    writeln!(out, "H-{line}\t{score}\t{}", one.pieces().join(" "))?;
+    writeln!(out, "H-{line}\t{score}\t{}", one.pieces(eos).join(" "))?;
     writeln!(out, "D-{line}\t{score}\t{}", escaped(&one.text))?;
     let scores: Vec<String> =
         one.token_log_probs.iter().map(|&x| format!("{:.4}", f64::from(x) / LN_2)).collect();
@@ -71,9 +72,9 @@ fn fairseq(out: &mut impl Write, line: u64, one: &Candidate) -> io::Result<()> {
     }
 }
 
-/// `text` with entities in place of the bars of a separator.
+/// `text` with entities in place of the bars of a separator, and of the ampersand of such an entity.
 fn unbarred(text: &str) -> String {
-    text.replace("|||", "&#124;&#124;&#124;")
+    text.replace("&#124;", "&amp;#124;").replace("|||", "&#124;&#124;&#124;")
 }
 
 /// `text` on one line and without tabs: these and backslashes as `\t`, `\n`, `\r` and `\\`.
@@ -116,11 +117,11 @@ mod tests {
     /// -1 / ln 2 = -1.442695.
     #[test]
     fn fairseq_as_its_generator_prints_it() {
-        let lines = written(|out| fairseq(out, 2, &candidate("a\tb")));
+        let lines = written(|out| fairseq(out, 2, &candidate("a\tb"), 3));
         let score = -1.0 / LN_2;
         assert_eq!(lines, format!("H-2\t{score}\t▁a b\nD-2\t{score}\ta\\tb\nP-2\t-0.7213 -2.1640 -1.4427\n"));
         let cut = Candidate { finish: Finish::Cut, ..candidate("ab") };
-        assert!(written(|out| fairseq(out, 2, &cut)).contains("\t▁a b </s>\n"));
+        assert!(written(|out| fairseq(out, 2, &cut, 9)).contains("\t▁a b </s>\n"));
     }
 
     #[test]

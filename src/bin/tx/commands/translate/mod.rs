@@ -124,7 +124,10 @@ fn all_options(args: &TranslateArgs) -> anyhow::Result<Options> {
         }),
         seed: drawing.seed,
         must_contain: terminology.must_contain.clone(),
-        terms: terminology.terms.as_deref().map(Terms::read).transpose()?.map(Arc::new),
+        terms: match terminology.terms.as_slice() {
+            [] => None,
+            paths => Some(Arc::new(Terms::read(paths)?)),
+        },
         alignment: args.alignment.map(|unit| match unit {
             AlignmentUnit::Words => Unit::Words,
             AlignmentUnit::Pieces => Unit::Pieces,
