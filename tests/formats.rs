@@ -85,11 +85,12 @@ fn pieces_are_text_and_text_is_pieces() {
     for (args, stdin, part) in [
         (&["detokenize"][..], "we", "line 1: \"we\" is none of the model's 40 pieces"),
         (&["detokenize", "--ids"], "5\n40\n", "line 2: \"40\""),
-        (&["detokenize"], "</s>", "\"</s>\" is none"),
     ] {
         let output = run(args, stdin.as_bytes());
         assert!(!output.status.success() && stderr(&output).contains(part), "{}", stderr(&output));
     }
+    // Marks of sentences say nothing, what is unknown is shown as such.
+    assert_eq!(printed(&["detokenize"], "<s> ▁ <unk> </s>\n"), "⁇\n");
     // A piece that there is not is unknown, as in text.
     assert!(stderr(&run(&["translate", "--no-encode"], b"nonsense")).contains("1 piece is outside"));
 }
@@ -140,8 +141,13 @@ fn given_translations_have_the_scores_of_transformers() {
     let output = run(&["score-pairs", "--rerank", &path("lines"), &path("bad")], b"");
     assert!(stderr(&output).contains("bad line 2: source 9 is none of the 3"), "{}", stderr(&output));
     let output = run(&["score-pairs", &path("lines"), &path("lines")], b"");
-    assert_eq!((output.status.code(), output.stdout.iter().filter(|&&b| b == b'\n').count()), (Some(1), 3));
+    assert_eq!((output.status.code(), output.stdout.iter().filter(|&&b| b == b'\n').count()), (Some(0), 3));
+    write("half", "we see\nja\nthe sea\n");
+    let output = run(&["score-pairs", &path("lines"), &path("half")], b"");
+    assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("line 2: no probability: a side is blank"));
+    let output = run(&["score-pairs", "-", "-"], b"");
+    assert!(output.status.code() == Some(2) && stderr(&output).contains("only one of SRC and TGT"));
 }
 
 /// What became of the lines: in the report, in the closing words of long inputs, and in the exit code of `--strict`.

@@ -3,6 +3,8 @@
 /// Which source word a word comes from, against the attention that `tx inspect-attention` shows.
 mod alignment;
 mod common;
+/// Models in other forms: one file, `transformers`, CTranslate2; what a model is.
+mod conversion;
 /// What `tx train` reads: standard input, several corpora, filters, the cache; `--dry-run`; `tx doctor`.
 mod corpora;
 /// Runs whose files were lost or damaged.

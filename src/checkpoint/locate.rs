@@ -11,6 +11,8 @@ pub(super) enum Place {
     Directory,
     /// A file of Marian's.
     Marian(PathBuf),
+    /// All of a directory in one safetensors file.
+    Bundle,
 }
 
 /// What `path` is.
@@ -18,10 +20,13 @@ pub(super) fn locate(path: &Path) -> Result<Place> {
     if path.is_file() && path.extension().is_some_and(|extension| extension == "npz") {
         return Ok(Place::Marian(path.to_path_buf()));
     }
+    if path.is_file() && path.extension().is_some_and(|extension| extension == "safetensors") {
+        return Ok(Place::Bundle);
+    }
     if !path.is_dir() {
         let what = if path.exists() { "is a file, expected a model directory" } else { "does not exist" };
         let expected = format!(
-            "{what} (a directory with {CONFIG}, {WEIGHTS} or {PICKLED_WEIGHTS}, and {TOKENIZER}; or a .npz of Marian)"
+            "{what} (a directory with {CONFIG}, {WEIGHTS} or {PICKLED_WEIGHTS}, and {TOKENIZER}; a .safetensors of `tx bundle`; or a .npz of Marian)"
         );
         return Err(Error::format(path, expected));
     }
@@ -52,6 +57,7 @@ pub fn weights_file(folder: &Path) -> &'static str {
 pub fn weights_path(model: &Path) -> PathBuf {
     match locate(model) {
         Ok(Place::Marian(npz)) => npz,
+        Ok(Place::Bundle) => model.to_path_buf(),
         _ => model.join(weights_file(model)),
     }
 }

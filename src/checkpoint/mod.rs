@@ -1,9 +1,11 @@
 //! Model directories in the form of Hugging Face: `config.json`, `model.safetensors` or `pytorch_model.bin`, `tokenizer.json`,
 //! and for others `generation_config.json` and `tokenizer_config.json`. `tx train` writes this form too. Marian's own
-//! `.npz` is read as well.
+//! `.npz` is read as well. All of it can be one file (`bundle`).
 
 pub mod average;
+mod bundle;
 pub mod config_json;
+mod ct2;
 pub mod files;
 mod generation;
 mod locate;
@@ -25,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::model::parameters::{LOGITS_BIAS, Weights};
 use crate::ops::Precision;
 use crate::text::Tokenizer;
+pub use bundle::bundle;
 use candle_core::{DType, Device, Tensor};
 use config_json::Family;
 pub use config_json::{AlignmentHead, TxInfo};
@@ -65,10 +68,15 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens a model directory, or a `.npz` of Marian.
+    /// Opens a model directory, one in a single file ([`bundle()`]), or a `.npz` of Marian.
     pub fn open(path: &Path, device: &Device) -> Result<Self> {
         match locate::locate(path)? {
             Place::Marian(npz) => Self::open_marian(&npz, device),
+            Place::Bundle => {
+                let map = files::map(path)?;
+                let bundle = bundle::Bundle::open(&map, path)?;
+                Self::from_files(path, device, |name| Ok(bundle.get(name)))
+            }
             Place::Directory => Self::from_files(path, device, |name| match path.join(name) {
                 path if !path.is_file() => Ok(None),
                 path => files::map(&path).map(|bytes| Some(Box::new(bytes) as Bytes)),
@@ -159,8 +167,21 @@ impl Checkpoint {
             files::write_atomically(&folder.join(name), bytes)?;
         }
         json(TOKENIZER_CONFIG, &written::tokenizer_config_json(&self.config))?;
-        json(GENERATION, &written::generation_json(&self.config, self.generation))?;
+        json(GENERATION, &written::generation_json(&self.config, self.generation, self.info.is_some()))?;
         json(CONFIG, config)
+    }
+}
+
+/// The tokenizer of a model, whatever its form.
+pub fn tokenizer(path: &Path) -> Result<Tokenizer> {
+    match locate::locate(path)? {
+        Place::Directory => Tokenizer::open_folder(path),
+        Place::Marian(npz) => Tokenizer::open_folder(npz.parent().unwrap_or(Path::new("."))),
+        Place::Bundle => {
+            let map = files::map(path)?;
+            let bundle = bundle::Bundle::open(&map, path)?;
+            Tokenizer::from_files(path, |name| Ok(bundle.get(name).map(|bytes| bytes.bytes().to_vec())))
+        }
     }
 }
 

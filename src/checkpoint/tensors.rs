@@ -1,7 +1,7 @@
 //! The tensors of a file of weights, which is a safetensors file unless its name says otherwise. A file that is not one is named for what it looks like.
 
 use super::files::{self, Contents};
-use super::{names, torch};
+use super::{bundle, names, torch};
 use crate::error::{Error, Result};
 use crate::model::parameters::{LOGITS_BIAS, Weights};
 use crate::ops::Int8Matrix;
@@ -28,7 +28,7 @@ pub fn parse(contents: &dyn Contents, path: &Path, device: &Device) -> Result<We
     let file =
         SafeTensors::deserialize(bytes).map_err(|error| Error::format(path, diagnose(bytes, &error)))?;
     let mut weights = Weights::new();
-    for (name, view) in file.iter() {
+    for (name, view) in file.iter().filter(|(name, _)| !name.starts_with(bundle::FILE)) {
         if view.dtype() == Dtype::I8 {
             let tensor = dequantize(&file, name, &view).map_err(|what| Error::format(path, what))?;
             weights.insert(name.to_string(), tensor.to_device(device)?);

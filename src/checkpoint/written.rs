@@ -69,8 +69,9 @@ fn rounded(x: f32) -> f64 {
     x.to_string().parse().unwrap_or(f64::from(x))
 }
 
-/// `generation_config.json`, for Hugging Face: without a max_length it would cut after 20 tokens.
-pub fn generation_json(config: &Config, generation: Generation) -> Value {
+/// `generation_config.json`, for Hugging Face: without a max_length it would cut after 20 tokens. `is_ours` is a model of ours, which
+/// others should decode much as we do.
+pub fn generation_json(config: &Config, generation: Generation, is_ours: bool) -> Value {
     let special = config.special;
     let mut json = json!({
         "bos_token_id": special.bos,
@@ -78,10 +79,14 @@ pub fn generation_json(config: &Config, generation: Generation) -> Value {
         "eos_token_id": special.eos,
         "pad_token_id": special.pad,
         "max_length": config.max_positions,
-        "num_beams": generation.num_beams.unwrap_or(4),
-        "length_penalty": generation.length_penalty.unwrap_or(1.0),
         "early_stopping": false,
     });
+    if let Some(beams) = generation.num_beams.or(is_ours.then_some(4)) {
+        json["num_beams"] = json!(beams);
+    }
+    if let Some(penalty) = generation.length_penalty.or(is_ours.then_some(1.0)) {
+        json["length_penalty"] = json!(penalty);
+    }
     for (key, value) in
         [("min_length", generation.min_length), ("no_repeat_ngram_size", generation.no_repeat_ngram)]
     {

@@ -239,7 +239,7 @@ impl Phrase {
         let missing = self.missing(seen);
         for token in 0..self.spelling.tokens.len() as u32 {
             let after = self.after(seen, token);
-            if after.letters > 0 && self.missing(after) < missing {
+            if self.missing(after) < missing {
                 next.further.push(token);
             }
             if self.completes(seen, token) {
@@ -301,6 +301,18 @@ mod tests {
             [0, 1, 0, 2]
         );
         assert_eq!(two.next(seen(&two, &[2])).further, [0, 3]);
+    }
+
+    /// Where the blank is a token of its own, it is the first step from within a word.
+    #[test]
+    fn a_blank_may_be_a_step() {
+        let spelling =
+            Arc::new(Spelling::new([" ", "d", "a"].map(|text| letters(text, char::is_alphanumeric))));
+        let phrase = Phrase::new(letters("da", char::is_alphanumeric), vec![0, 1, 2], spelling);
+        let inside = seen(&phrase, &[2]);
+        assert_eq!((phrase.missing(inside), phrase.missing(Phrase::START)), (3, 2));
+        assert_eq!(phrase.next(inside).further, [0]);
+        assert_eq!(phrase.next(Phrase::START).further, [1]);
     }
 
     /// In "da dada" the beginning "da da" of "da da!" goes on after its first word.

@@ -30,16 +30,16 @@ pub struct Forced {
 }
 
 impl Forced {
-    /// Negative log-likelihood per token; 0 of a blank line.
+    /// Negative log-likelihood per token.
     pub fn nll(&self) -> f64 {
-        -self.log_prob / self.ids.len().max(1) as f64
+        -self.log_prob / self.ids.len() as f64
     }
 }
 
 /// Why a pair has no probability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftOut {
-    /// One side is blank, which never reaches the model.
+    /// A side is blank, which never reaches the model.
     Blank,
     /// A side has more pieces than the model has positions.
     TooLong,
@@ -63,9 +63,7 @@ impl Translator {
         let mut likely = Vec::with_capacity(pairs.len());
         let (mut encoded, mut places) = (Pairs::default(), Vec::new());
         for (place, sides) in sides.into_iter().enumerate() {
-            if let Ok((src, tgt)) = &sides
-                && !tgt.is_empty()
-            {
+            if let Ok((src, tgt)) = &sides {
                 encoded.push(src, tgt);
                 places.push(place);
             }
@@ -102,11 +100,8 @@ impl Translator {
 
     /// The ids of a pair that the model can be given.
     fn sides(&self, src: &str, tgt: &str) -> Result<Result<Sides, LeftOut>> {
-        match (text::is_blank(src), text::is_blank(tgt)) {
-            (false, false) => {}
-            // The translation of a blank line is certain.
-            (true, true) => return Ok(Ok((Vec::new(), Vec::new()))),
-            _ => return Ok(Err(LeftOut::Blank)),
+        if text::is_blank(src) || text::is_blank(tgt) {
+            return Ok(Err(LeftOut::Blank));
         }
         let (src, tgt) = (self.encode(src)?, self.encode_target(tgt)?);
         let is_too_long = src.len().max(tgt.len()) > self.max_positions();

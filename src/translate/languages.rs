@@ -58,6 +58,12 @@ impl Translator {
         })
     }
 
+    /// The languages that can be chosen from; none of a model of one direction.
+    pub fn choices(&self) -> Vec<String> {
+        self.named_languages()
+            .map_or(Vec::new(), |(_, named)| named.into_iter().map(|(name, _)| name.to_string()).collect())
+    }
+
     /// Translates from and to these languages from now on. A model of one direction has no other; one of many must be told.
     pub fn set_direction(&mut self, from: Option<&str>, to: Option<&str>) -> Result<()> {
         let Some((scheme, named)) = self.named_languages() else {

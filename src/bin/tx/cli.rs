@@ -1,5 +1,6 @@
 //! The flags. What they mean together is worked out by the commands.
 
+mod convert;
 mod corpus;
 mod decoding;
 mod inspect;
@@ -9,6 +10,7 @@ mod search;
 mod translate;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use convert::{BundleArgs, ConvertArgs, Form, QuantizeArgs, ShowArgs, ShowFormat};
 pub use corpus::{CorpusArgs, DoctorArgs, DoctorFormat};
 pub use decoding::{Drawing, OnUnkArg, Rules, Terminology};
 pub use inspect::{AttentionKind, Head, InspectArgs, InspectFormat};
@@ -47,6 +49,9 @@ pub enum Command {
     Doctor(DoctorArgs),
     Average(AverageArgs),
     Quantize(QuantizeArgs),
+    Convert(ConvertArgs),
+    Bundle(BundleArgs),
+    Show(ShowArgs),
     /// Print the pieces of text: one line in, one line of pieces out.
     Tokenize(TokenizeArgs),
     /// Print the text of pieces: one line of pieces in, one line out.
@@ -68,17 +73,6 @@ pub struct Machine {
     /// Where to compute: `cpu`, `cuda`, `cuda:N` or `metal`.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     pub device: String,
-}
-
-/// Write a model directory a quarter of the size, with its matrices in int8.
-#[derive(Debug, Args)]
-pub struct QuantizeArgs {
-    /// Model directory to read.
-    #[arg(value_name = "MODEL")]
-    pub model: PathBuf,
-    /// Model directory to write; only tx opens it.
-    #[arg(value_name = "OUT")]
-    pub out: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

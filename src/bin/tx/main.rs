@@ -34,7 +34,10 @@ fn main() -> ExitCode {
         Command::Evaluate(args) => commands::evaluate::run(args),
         Command::Doctor(args) => commands::doctor::run(args),
         Command::Average(args) => commands::average::run(args),
-        Command::Quantize(args) => commands::quantize::run(args),
+        Command::Quantize(args) => commands::convert::quantize(args),
+        Command::Convert(args) => commands::convert::convert(args),
+        Command::Bundle(args) => commands::convert::one_file(args),
+        Command::Show(args) => commands::show::run(args),
         Command::Tokenize(args) => commands::tokenize::tokenize(args),
         Command::Detokenize(args) => commands::tokenize::detokenize(args),
         Command::ScorePairs(args) => commands::score_pairs::run(args),
@@ -75,6 +78,9 @@ fn set_up(command: &Command) {
         | Command::Doctor(_)
         | Command::Average(_)
         | Command::Quantize(_)
+        | Command::Convert(_)
+        | Command::Bundle(_)
+        | Command::Show(_)
         | Command::Completions { .. } => return,
     };
     // SAFETY: nothing else runs yet; the libraries read these variables when they start their first thread.

@@ -2,14 +2,15 @@
 
 pub mod average;
 pub mod beam;
+pub mod convert;
 pub mod doctor;
 mod dry_run;
 pub mod evaluate;
 pub mod inspect_attention;
-pub mod quantize;
 pub mod score;
 pub mod score_pairs;
 mod scoring;
+pub mod show;
 pub mod tokenize;
 pub mod train;
 pub mod translate;
@@ -92,7 +93,7 @@ fn model_path(given: Option<&Path>) -> Option<PathBuf> {
 /// The tokenizer of the model that is given, or of the one that [`model_path`] finds.
 fn tokenizer(model: Option<&Path>) -> anyhow::Result<Tokenizer> {
     Ok(match model_path(model) {
-        Some(path) => Tokenizer::open_folder(&path)?,
+        Some(path) => tx::checkpoint::tokenizer(&path)?,
         None => tx::bundled::tokenizer()?,
     })
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use tx::text::is_blank;
 use tx::translate::Translator;
 use tx::translate::forced::{Forced, LeftOut, Likely};
 
@@ -50,7 +51,8 @@ fn pairs(
                 (None, Some(_)) => bail!("{} has more lines than {}", args.tgt.display(), args.src.display()),
             }
         }
-        for (number, likely) in (first..).zip(translator.force(&pairs)?) {
+        for (number, (pair, likely)) in (first..).zip(pairs.iter().zip(translator.force(&pairs)?)) {
+            let likely = certain(pair, likely);
             complete &= write(out, translator, number, &likely, args.format, &score)?;
         }
         out.flush().context("standard output")?;
@@ -59,6 +61,14 @@ fn pairs(
         }
         first += WINDOW as u64;
     }
+}
+
+/// The translation of a blank line is certain: it is blank.
+fn certain((src, tgt): &(String, String), likely: Likely) -> Likely {
+    if is_blank(src) && is_blank(tgt) {
+        return Ok(Forced { ids: Vec::new(), token_log_probs: Vec::new(), log_prob: 0.0 });
+    }
+    likely
 }
 
 /// Writes one pair; false if it has no probability, whose line is empty then.
@@ -145,8 +155,10 @@ fn rerank(
         list.entries.iter().map(|(of, text)| (list.src[*of].clone(), plain(text))).collect();
     let mut complete = true;
     let mut scored: Vec<(usize, f64, f64, &str)> = Vec::new();
-    for ((number, (of, text)), likely) in (1..).zip(&list.entries).zip(translator.force(&pairs)?) {
-        match likely {
+    for ((number, (of, text)), (pair, likely)) in
+        (1..).zip(&list.entries).zip(pairs.iter().zip(translator.force(&pairs)?))
+    {
+        match certain(pair, likely) {
             Ok(forced) => scored.push((*of, score(&forced), forced.log_prob, text)),
             Err(reason) => {
                 complete = false;

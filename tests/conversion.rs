@@ -1,0 +1,83 @@
+use crate::common::*;
+use serde_json::Value;
+use std::path::Path;
+
+fn ok(args: &[&str]) -> String {
+    let output = run(args, b"");
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn translated(model: &Path, more: &[&str]) -> String {
+    let model = model.to_str().unwrap();
+    ok(&[&["translate", "--format", "jsonl", "--text", "the dog sees\nwe see", "--model", model], more]
+        .concat())
+}
+
+/// Byte by byte what CTranslate2's own converter writes.
+#[test]
+fn ctranslate2_has_what_its_converter_makes() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("ct2");
+    ok(&["convert", golden("tiny-marian").to_str().unwrap(), out.to_str().unwrap(), "--to", "ct2"]);
+    assert!(std::fs::read(out.join("model.bin")).unwrap() == std::fs::read(golden("ct2/model.bin")).unwrap());
+    for name in ["config.json", "shared_vocabulary.json"] {
+        let json = |path: &Path| serde_json::from_slice::<Value>(&std::fs::read(path).unwrap()).unwrap();
+        assert_eq!(json(&out.join(name)), json(&golden("ct2").join(name)), "{name}");
+    }
+    let again =
+        run(&["convert", golden("tiny-marian").to_str().unwrap(), out.to_str().unwrap(), "--to", "ct2"], b"");
+    assert!(stderr(&again).contains("not an empty folder"), "{}", stderr(&again));
+}
+
+/// Every form of every kind of model becomes a file, and a directory, that translates to the same bits.
+#[test]
+fn a_model_in_one_file_is_the_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let quantized = folder.path().join("int8");
+    ok(&["quantize", golden("tiny-marian").to_str().unwrap(), quantized.to_str().unwrap()]);
+    let models = [
+        (golden("tiny-marian"), &[][..]),
+        (quantized, &[]),
+        (golden("multilingual/opus"), &["--to", "de"]),
+        (golden("multilingual/m2m100"), &["--from", "en", "--to", "fr"]),
+        (golden("families/pegasus"), &[]),
+        (golden("families/marian-npz"), &[]),
+    ];
+    for (index, (model, more)) in models.iter().enumerate() {
+        let file = folder.path().join(format!("{index}.safetensors"));
+        ok(&["bundle", model.to_str().unwrap(), file.to_str().unwrap()]);
+        assert_eq!(translated(model, more), translated(&file, more), "{}", model.display());
+        let hf = folder.path().join(format!("{index}.hf"));
+        if !model.ends_with("int8") {
+            ok(&["convert", file.to_str().unwrap(), hf.to_str().unwrap(), "--to", "hf"]);
+            assert_eq!(translated(model, more), translated(&hf, more), "{}", model.display());
+        }
+        let of = |command: &str| {
+            ok(&[command, "--model", file.to_str().unwrap(), golden("README.md").to_str().unwrap()])
+        };
+        assert!(!of("tokenize").is_empty());
+        let shown: Value =
+            serde_json::from_str(&ok(&["show", "--format", "json", file.to_str().unwrap()])).unwrap();
+        assert!(shown["parameters"].as_u64().unwrap() > 0);
+    }
+    let wrong =
+        run(&["translate", "--model", golden("model.safetensors").to_str().unwrap(), "--text", "we"], b"");
+    assert!(stderr(&wrong).contains("not a model in one file"), "{}", stderr(&wrong));
+}
+
+#[test]
+fn a_model_is_shown_as_it_is() {
+    let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/en-de");
+    let shown: Value = serde_json::from_str(&ok(&["show", "--format", "json", bundled])).unwrap();
+    assert_eq!(
+        (&shown["languages"]["from"], &shown["decoding"]["beam"]),
+        (&Value::from("en"), &Value::from(4))
+    );
+    assert_eq!(shown["architecture"]["d_model"], 256);
+    let text = ok(&["show", golden("multilingual/opus").to_str().unwrap()]);
+    assert!(
+        text.contains("languages      de fr") && text.contains("source.spm + target.spm + vocab.json"),
+        "{text}"
+    );
+}
