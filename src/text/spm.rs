@@ -77,7 +77,10 @@ impl Spm {
             Token::Piece(id) => self.model.piece(id).replace('▁', " "),
             Token::Unknown(text) => text.replace('▁', " "),
         };
-        code.iter().map(|_| String::new()).chain(self.model.cut(&normalized).into_iter().map(surface)).collect()
+        code.iter()
+            .map(|_| String::new())
+            .chain(self.model.cut(&normalized).into_iter().map(surface))
+            .collect()
     }
 
     /// The text of `ids`, among which there shall be no special ones.

@@ -4,6 +4,7 @@ mod corpus;
 mod decoding;
 mod inspect;
 mod life;
+mod models;
 mod scoring;
 mod search;
 mod translate;
@@ -13,6 +14,7 @@ pub use corpus::{CorpusArgs, DoctorArgs, DoctorFormat};
 pub use decoding::{Drawing, OnUnkArg, Rules, Terminology};
 pub use inspect::{AttentionKind, Head, InspectArgs, InspectFormat};
 pub use life::{AverageArgs, LifeArgs};
+pub use models::{ModelsAction, ModelsArgs};
 pub use scoring::{EvaluateArgs, Measure, PairFormat, ScoreArgs, ScoreFormat, ScorePairsArgs, Scoring};
 pub use search::{Batching, LikeArg, PrecisionArg, Search, SplitArg};
 use std::path::PathBuf;
@@ -52,6 +54,7 @@ pub enum Command {
     /// Print the text of pieces: one line of pieces in, one line out.
     Detokenize(TokenizeArgs),
     ScorePairs(ScorePairsArgs),
+    Models(ModelsArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell to write it for.
@@ -73,7 +76,7 @@ pub struct Machine {
 /// Write a model directory a quarter of the size, with its matrices in int8.
 #[derive(Debug, Args)]
 pub struct QuantizeArgs {
-    /// Model directory to read.
+    /// Model directory to read, or a model of the Hub.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
     /// Model directory to write; only tx opens it.

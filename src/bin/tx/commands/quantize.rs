@@ -1,6 +1,6 @@
 //! `tx quantize`: a model directory in, one with int8 matrices out.
 
-use super::check_new_folder;
+use super::{check_new_folder, hub};
 use crate::cli::QuantizeArgs;
 use anyhow::Context;
 use std::path::Path;
@@ -11,8 +11,9 @@ use tx::checkpoint::{Checkpoint, weights_path};
 pub fn run(args: QuantizeArgs) -> anyhow::Result<ExitCode> {
     let QuantizeArgs { model, out } = args;
     check_new_folder(&out, "")?;
-    Checkpoint::open(&model, &Device::Cpu)?.save_int8(&out)?;
-    let (before, after) = (mebibytes(&model)?, mebibytes(&out)?);
+    let folder = hub::folder(&model)?;
+    Checkpoint::open(&folder, &Device::Cpu)?.save_int8(&out)?;
+    let (before, after) = (mebibytes(&folder)?, mebibytes(&out)?);
     say!("{}: {before:.1} MiB of weights are now {after:.1} MiB in {}", model.display(), out.display());
     Ok(ExitCode::SUCCESS)
 }
