@@ -19,6 +19,11 @@ pub fn tokenizer() -> Result<Tokenizer> {
     Tokenizer::from_bytes(bytes, name)
 }
 
+/// Bytes of its files.
+pub fn size() -> u64 {
+    FILES.iter().map(|(_, bytes)| bytes.len() as u64).sum()
+}
+
 /// Opens it.
 pub fn open(device: &Device) -> Result<Checkpoint> {
     Checkpoint::from_files(Path::new("bundled"), device, |name| {

@@ -43,6 +43,10 @@ pub enum Error {
     #[error("{0}")]
     Numeric(String),
 
+    /// A model of the Hub could not be had.
+    #[error("{0}")]
+    Hub(String),
+
     /// An error of the tensor library.
     #[error(transparent)]
     Candle(#[from] candle_core::Error),

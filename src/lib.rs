@@ -20,7 +20,7 @@
 //! | 6.1 | beam search with length penalty | [`search`] | in the module |
 //! | Table 3 | sizes | [`config::Preset`] | in the module |
 //!
-//! Modules import downwards: `error config rng workers`, `ops`, `model`, `search`; `text`, `data`, `checkpoint`, `score`;
+//! Modules import downwards: `error config rng workers`, `ops`, `model`, `search`; `text`, `data`, `checkpoint`, `hub`, `score`;
 //! `translate`; `train`, `doctor`.
 
 //! ```
@@ -42,6 +42,7 @@ pub mod config;
 pub mod data;
 pub mod doctor;
 pub mod error;
+pub mod hub;
 pub mod model;
 pub mod ops;
 pub mod rng;

@@ -21,6 +21,12 @@ mod formats;
 mod gradients;
 /// Damaged and crafted models: every reader says what is wrong, in time and memory.
 mod hostile;
+/// Models of the Hugging Face Hub: fetched, checked, refused, listed.
+#[cfg(feature = "hub")]
+mod hub;
+/// Where the Hub has no model to give; proxies, tokens, and the list of models.
+#[cfg(feature = "hub")]
+mod hub_refusals;
 /// The life of a run: killed, resumed, out of disk, out of time, fine-tuned, averaged.
 mod life;
 /// Encoder, decoder and attention against `transformers`.
@@ -38,6 +44,9 @@ mod readme;
 mod report;
 /// Scores by command, against sacreBLEU.
 mod scoring;
+/// A server on this machine that answers as the Hub does, or worse.
+#[cfg(feature = "hub")]
+mod stand_in;
 /// Whole training runs: they learn, repeat to the byte, and resume.
 mod training;
 /// What may be asked of translations: what they must contain, several models, unknown pieces, sentence by sentence.

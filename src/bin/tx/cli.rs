@@ -5,6 +5,7 @@ mod corpus;
 mod decoding;
 mod inspect;
 mod life;
+mod models;
 mod scoring;
 mod search;
 mod translate;
@@ -15,6 +16,7 @@ pub use corpus::{CorpusArgs, DoctorArgs, DoctorFormat};
 pub use decoding::{Drawing, OnUnkArg, Rules, Terminology};
 pub use inspect::{AttentionKind, Head, InspectArgs, InspectFormat};
 pub use life::{AverageArgs, LifeArgs};
+pub use models::{ModelsAction, ModelsArgs};
 pub use scoring::{EvaluateArgs, Measure, PairFormat, ScoreArgs, ScoreFormat, ScorePairsArgs, Scoring};
 pub use search::{Batching, LikeArg, PrecisionArg, Search, SplitArg};
 use std::path::PathBuf;
@@ -57,6 +59,7 @@ pub enum Command {
     /// Print the text of pieces: one line of pieces in, one line out.
     Detokenize(TokenizeArgs),
     ScorePairs(ScorePairsArgs),
+    Models(ModelsArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell to write it for.

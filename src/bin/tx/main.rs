@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Command::Tokenize(args) => commands::tokenize::tokenize(args),
         Command::Detokenize(args) => commands::tokenize::detokenize(args),
         Command::ScorePairs(args) => commands::score_pairs::run(args),
+        Command::Models(args) => commands::models::run(args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "tx", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
@@ -81,6 +82,7 @@ fn set_up(command: &Command) {
         | Command::Convert(_)
         | Command::Bundle(_)
         | Command::Show(_)
+        | Command::Models(_)
         | Command::Completions { .. } => return,
     };
     // SAFETY: nothing else runs yet; the libraries read these variables when they start their first thread.

@@ -8,7 +8,7 @@ use tx::train::settings::Stored;
 /// Write a model directory a quarter of the size, with its matrices in int8.
 #[derive(Debug, Args)]
 pub struct QuantizeArgs {
-    /// Model directory to read.
+    /// Model directory to read, or a model of the Hub.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
     /// Model directory to write; only tx opens it.

@@ -43,7 +43,7 @@ pub struct CorpusArgs {
 /// Exit code 0: clean, but for notes; 1: problems were found; 2: wrong usage.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// A corpus folder, a model directory, a table (.tsv), or two files of parallel lines.
+    /// A corpus folder, a model directory, a model of the Hub, a table (.tsv), or two files of parallel lines.
     #[arg(value_name = "DATA|MODEL", required = true, num_args = 1..=2)]
     pub paths: Vec<PathBuf>,
     /// Source language, as in the file names.

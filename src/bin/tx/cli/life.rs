@@ -11,7 +11,7 @@ use tx::train::settings::Stored;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Life of a run")]
 pub struct LifeArgs {
-    /// Start from the weights of this model directory (fine-tuning); its tokenizer and shape are kept.
+    /// Start from the weights of this model directory or model of the Hub (fine-tuning); its tokenizer and shape are kept.
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["resume", "tokenizer", "vocab_size", "lowercase", "preset"])]
     pub init_from: Option<PathBuf>,
     /// Parts that a resumed run starts anew, with commas: `optimizer` (moments, EMA), `schedule` (learning rate and warmup),
@@ -58,7 +58,7 @@ pub struct LifeArgs {
 /// Average the weights of models of one shape and tokenizer.
 #[derive(Debug, Args)]
 pub struct AverageArgs {
-    /// Model directories, or saved weights of a run: `tx-model/train/step-N`, `tx-model/train/weights/step-N.safetensors`.
+    /// Model directories, models of the Hub, or saved weights of a run: `tx-model/train/step-N`, `tx-model/train/weights/step-N.safetensors`.
     #[arg(value_name = "MODEL", required = true)]
     pub models: Vec<PathBuf>,
     /// Model directory to write; it must not hold anything yet.

@@ -8,9 +8,10 @@ use tx::search::LengthPenalty;
 /// Which model, and how to search with it.
 #[derive(Debug, Args)]
 pub struct Search {
-    /// Model directory [default: $TX_MODEL, else ./tx-model if it exists, else the bundled English-German model]. Given several times
-    /// the models, which must be of one tokenizer, translate together: each piece has the mean of the probabilities that they give it.
-    #[arg(long, value_name = "DIR")]
+    /// Model directory, or a model of the Hugging Face Hub: `owner/name`, or `owner/name@revision` [default: $TX_MODEL, else ./tx-model
+    /// if it exists, else the bundled English-German model]. Given several times the models, which must be of one tokenizer, translate
+    /// together: each piece has the mean of the probabilities that they give it.
+    #[arg(long, value_name = "DIR|ID")]
     pub model: Vec<PathBuf>,
     /// How much each --model counts, in their order and with commas, as 2,1 [default: all the same].
     #[arg(long, value_name = "W,W,...", value_delimiter = ',', requires = "model", value_parser = finite)]

@@ -66,7 +66,7 @@ pub struct TokenizeArgs {
     /// Files of lines; standard input if there are none, or for `-`.
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Model directory whose tokenizer it is [default: as for translate].
+    /// Model directory, or model of the Hub, whose tokenizer it is [default: as for translate].
     #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
     /// Numbers of pieces instead of their text.

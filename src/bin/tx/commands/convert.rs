@@ -1,6 +1,6 @@
 //! `tx quantize`, `tx convert` and `tx bundle`: a model in, the same in another form out.
 
-use super::check_new_folder;
+use super::{check_new_folder, hub};
 use crate::cli::{BundleArgs, ConvertArgs, Form, QuantizeArgs};
 use anyhow::{Context, ensure};
 use std::path::Path;
@@ -12,6 +12,7 @@ use tx::checkpoint::{Checkpoint, bundle, weights_path};
 pub fn quantize(args: QuantizeArgs) -> anyhow::Result<ExitCode> {
     let QuantizeArgs { model, out } = args;
     check_new_folder(&out, "")?;
+    let model = hub::folder(&model)?;
     Checkpoint::open(&model, &Device::Cpu)?.save_int8(&out)?;
     said(&model, &out)
 }
@@ -20,7 +21,7 @@ pub fn quantize(args: QuantizeArgs) -> anyhow::Result<ExitCode> {
 pub fn convert(args: ConvertArgs) -> anyhow::Result<ExitCode> {
     let ConvertArgs { model, out, to, dtype } = args;
     check_new_folder(&out, "")?;
-    let checkpoint = Checkpoint::open(&model, &Device::Cpu)?;
+    let checkpoint = Checkpoint::open(&hub::folder(&model)?, &Device::Cpu)?;
     match to {
         Form::Hf => checkpoint.save(&out, DType::from(dtype))?,
         Form::Ct2 => checkpoint.save_ct2(&out)?,
@@ -35,6 +36,7 @@ pub fn one_file(args: BundleArgs) -> anyhow::Result<ExitCode> {
     let is_named = out.extension().is_some_and(|extension| extension == "safetensors");
     ensure!(is_named, "{}: expected a name that ends with .safetensors", out.display());
     ensure!(!out.exists(), "{} is there already: choose another name", out.display());
+    let model = hub::folder(&model)?;
     bundle(&model, &out)?;
     said(&model, &out)
 }

@@ -1,6 +1,6 @@
 //! `tx doctor`: what is wrong with a corpus or a model directory.
 
-use super::usage_error;
+use super::{hub, usage_error};
 use crate::cli::{DoctorArgs, DoctorFormat};
 use std::io::Write;
 use std::path::Path;
@@ -8,7 +8,10 @@ use std::process::ExitCode;
 use tx::doctor::{self, Diagnosis, Level, Target};
 use tx::text::Tokenizer;
 
-pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
+pub fn run(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
+    if let [model] = &mut args.paths[..] {
+        *model = hub::folder(model)?;
+    }
     if let Some(absent) = args.paths.iter().find(|path| !path.exists()) {
         usage_error("doctor", format!("{} does not exist", absent.display()));
     }

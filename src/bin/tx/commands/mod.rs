@@ -6,7 +6,9 @@ pub mod convert;
 pub mod doctor;
 mod dry_run;
 pub mod evaluate;
+mod hub;
 pub mod inspect_attention;
+pub mod models;
 pub mod score;
 pub mod score_pairs;
 mod scoring;
@@ -93,7 +95,7 @@ fn model_path(given: Option<&Path>) -> Option<PathBuf> {
 /// The tokenizer of the model that is given, or of the one that [`model_path`] finds.
 fn tokenizer(model: Option<&Path>) -> anyhow::Result<Tokenizer> {
     Ok(match model_path(model) {
-        Some(path) => tx::checkpoint::tokenizer(&path)?,
+        Some(path) => tx::checkpoint::tokenizer(&hub::folder(&path)?)?,
         None => tx::bundled::tokenizer()?,
     })
 }
@@ -106,8 +108,9 @@ fn open_input(path: &Path) -> tx::Result<Lines> {
 /// Opens the model at `path`, or the bundled one, as `search` asks, says so and gives its name.
 fn open(path: Option<&Path>, search: &Search) -> anyhow::Result<(String, Translator)> {
     let device = device(&search.machine.device)?;
-    let checkpoint = match path {
-        Some(path) => Checkpoint::open(path, &device)?,
+    let found = path.map(hub::find).transpose()?;
+    let checkpoint = match &found {
+        Some(found) => Checkpoint::open(&found.folder, &device)?,
         None => tx::bundled::open(&device)?,
     };
     let precision = search.compute.map(|compute| match compute {
@@ -118,7 +121,7 @@ fn open(path: Option<&Path>, search: &Search) -> anyhow::Result<(String, Transla
     });
     let mut translator = Translator::new(checkpoint, &device, precision)?;
     translator.set_direction(search.from.as_deref(), search.to.as_deref())?;
-    let name = path.map_or("bundled".to_string(), |path| path.display().to_string());
+    let name = found.map_or("bundled".to_string(), |found| found.name);
     let languages = match translator.languages() {
         Some((src, tgt)) => format!(" ({src} → {tgt})"),
         None => String::new(),

@@ -1,6 +1,6 @@
 //! `tx show`: what a model is, without translating.
 
-use super::model_path;
+use super::{hub, model_path};
 use crate::cli::{ShowArgs, ShowFormat};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use tx::checkpoint::{Checkpoint, weights_path};
 use tx::translate::{Options, Translator};
 
 pub fn run(args: ShowArgs) -> anyhow::Result<ExitCode> {
-    let path = model_path(args.model.as_deref());
+    let path = model_path(args.model.as_deref()).map(|path| hub::folder(&path)).transpose()?;
     let checkpoint = match &path {
         Some(path) => Checkpoint::open(path, &Device::Cpu)?,
         None => tx::bundled::open(&Device::Cpu)?,

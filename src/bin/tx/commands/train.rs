@@ -46,7 +46,7 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
         tokenizer_file,
         resume: args.resume,
         given,
-        init_from: args.life.init_from.clone(),
+        init_from: args.life.init_from.as_deref().map(super::hub::folder).transpose()?,
         resets: args.life.reset.clone(),
         max_time: args.life.max_time,
     };

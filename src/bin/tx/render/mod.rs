@@ -2,6 +2,8 @@
 
 pub mod beam_view;
 pub mod comparison;
+#[cfg(feature = "hub")]
+pub mod download_bar;
 pub mod evaluation;
 pub mod heat_map;
 pub mod html;
@@ -13,6 +15,6 @@ pub mod translations;
 use unicode_width::UnicodeWidthStr;
 
 /// `text` filled up with blanks to `width` cells of the terminal.
-fn pad(text: &str, width: usize) -> String {
+pub fn pad(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }

@@ -1,0 +1,26 @@
+//! The flags of `tx models`.
+
+use clap::{Args, Subcommand};
+
+/// List the models that are here: inside tx, trained, and from the Hugging Face Hub.
+#[derive(Debug, Args)]
+pub struct ModelsArgs {
+    #[command(subcommand)]
+    pub action: Option<ModelsAction>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ModelsAction {
+    /// Fetch a model from the Hub, or what has changed of it since; prints its folder.
+    Pull {
+        /// `owner/name`, or `owner/name@revision`.
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Take a model out of the cache.
+    Rm {
+        /// `owner/name`.
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+}

@@ -1,0 +1,16 @@
+//! Models of the Hugging Face Hub: a local folder for an id. What is in the cache is opened without a socket; what is not is
+//! fetched, only the files that are needed, and checked. Without the feature `hub` an id can be told from a path, no more.
+//!
+//! The crates: hf-hub 0.5 for the cache, which all programs share, and ureq 3 for the requests. hf-hub 0.5 can fetch by
+//! itself, but not so that one can rely on it (`api/sync.rs`, read in 0.5.0): it adds to a file when the server answers a range with
+//! the whole (`download_from` looks at no status), checks neither size nor hash, panics at a redirect without `Location` and may at
+//! relative ones (`metadata`), waits for a lock 5 seconds and no longer, has no time limits, and drops the headers of a refusal, where
+//! the Hub says why, and how long to wait. So the requests are made here: one for the list of files, and one a file.
+
+mod id;
+#[cfg(feature = "hub")]
+mod online;
+
+pub use id::ModelId;
+#[cfg(feature = "hub")]
+pub use online::{Cached, Event, Hub};
