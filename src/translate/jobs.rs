@@ -74,7 +74,8 @@ impl Translator {
     pub(super) fn jobs(&self, lines: &[Line], options: &Options) -> Result<Vec<Job>> {
         let mut jobs = Vec::new();
         for (line, Line { number, text, prefix }) in lines.iter().enumerate() {
-            for (part, source) in self.parts(text, prefix.is_some(), options)?.into_iter().enumerate() {
+            let has_prefix = prefix.as_deref().is_some_and(|prefix| !text::is_blank(prefix));
+            for (part, source) in self.parts(text, has_prefix, options)?.into_iter().enumerate() {
                 let Source { text, ids, notice } = source;
                 // The translation of a line begins where that of its first part does.
                 let prefix = prefix.as_deref().filter(|_| part == 0);

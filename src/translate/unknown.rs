@@ -39,7 +39,11 @@ pub fn spell(tokenizer: &Tokenizer, ids: &[u32], mark: impl Fn(usize) -> String)
         let (run_text, last) = (tokenizer.decode(run)?, run.last());
         text.push_str(run_text.trim());
         let is_last = place + run.len() == ids.len();
-        if !is_last && !text.is_empty() && last.is_some_and(|&id| tokenizer.piece(id) == "▁") {
+        if !is_last
+            && !text.is_empty()
+            && !text.ends_with(' ')
+            && last.is_some_and(|&id| tokenizer.piece(id) == "▁")
+        {
             text.push(' ');
         }
         place += run.len() + 1;
