@@ -194,7 +194,7 @@ impl State {
             if bare {
                 return json!({"rfilename": name});
             }
-            let mut file = json!({"rfilename": name, "size": bytes.len(), "blobId": sha256(name)[..40]});
+            let mut file = json!({"rfilename": name, "size": bytes.len(), "blobId": sha256(bytes)[..40]});
             if is_large(name) {
                 file["lfs"] = json!({"sha256": sha256(bytes), "size": bytes.len(), "pointerSize": 134});
             }
@@ -269,7 +269,7 @@ fn not_found(code: &str) -> Vec<u8> {
 
 /// What git or LFS calls a content.
 fn blob(name: &str, bytes: &[u8]) -> String {
-    if is_large(name) { sha256(bytes) } else { sha256(name)[..40].to_string() }
+    if is_large(name) { sha256(bytes) } else { sha256(bytes)[..40].to_string() }
 }
 
 fn is_large(name: &str) -> bool {
