@@ -48,6 +48,18 @@ fn every_format_has_the_numbers_of_jsonl() {
     }
 }
 
+/// A word has the sum of its pieces; all words and the end mark have the log_prob.
+#[test]
+fn words_have_scores() {
+    for (_, one) in expected() {
+        let numbers = |key: &str| -> Vec<f64> { serde_json::from_value(one[key].clone()).unwrap() };
+        let (words, pieces) = (numbers("word_log_probs"), numbers("token_log_probs"));
+        assert_eq!(words.len(), one["text"].as_str().unwrap().split_whitespace().count());
+        let end = if one["finish"] == "eos" { pieces.last().copied().unwrap_or(0.0) } else { 0.0 };
+        assert!((words.iter().sum::<f64>() + end - one["log_prob"].as_f64().unwrap()).abs() < 1e-4, "{one}");
+    }
+}
+
 #[test]
 fn fairseq_counts_in_base_two() {
     let rows = translated("fairseq");

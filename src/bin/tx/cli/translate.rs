@@ -30,7 +30,8 @@ pub struct TranslateArgs {
     /// `fairseq`: rows S, H, D and P, lines from 0, logarithms to base 2. Tabs within a column are `\t`, bars `|||` within a text entities.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub format: TranslationFormat,
-    /// Give the log_prob of every piece in `--format marian` too.
+    /// Give the log_prob of every piece in `--format marian` too, and in `jsonl`, which has that always, that of every word
+    /// (`word_log_probs`, end marks left out).
     #[arg(long)]
     pub word_scores: bool,
     /// Say which source word each word of the translations comes from, both from 0, as `0-0 1-2`: after the text in `text` and

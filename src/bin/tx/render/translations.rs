@@ -5,7 +5,7 @@ use std::f64::consts::LN_2;
 use std::io::{self, Write};
 use tx::translate::{Candidate, Translation, Translator};
 
-/// Writes the hypotheses of a line; `word_scores` adds those of pieces to `marian`, which has them only if asked.
+/// Writes the hypotheses of a line; `word_scores` adds those of pieces to `marian` and those of words to `jsonl`.
 pub fn write(
     out: &mut impl Write,
     translator: &Translator,
@@ -21,6 +21,13 @@ pub fn write(
             }
             Candidate { text, .. } => writeln!(out, "{text}")?,
         },
+        TranslationFormat::Jsonl if word_scores => {
+            let mut line = serde_json::to_value(translation)?;
+            for (one, hypothesis) in line["hypotheses"].as_array_mut().into_iter().flatten().zip(hypotheses) {
+                one["word_log_probs"] = serde_json::json!(word_log_probs(translator, hypothesis));
+            }
+            writeln!(out, "{line}")?;
+        }
         TranslationFormat::Jsonl => writeln!(out, "{}", serde_json::to_string(translation)?)?,
         TranslationFormat::Tsv => {
             for (rank, one) in (1..).zip(hypotheses) {
@@ -43,6 +50,17 @@ pub fn write(
         }
     }
     Ok(())
+}
+
+/// Of each word the sum over its pieces, end marks left out.
+fn word_log_probs(translator: &Translator, one: &Candidate) -> Vec<f64> {
+    let eos = translator.tgt_tokenizer().special_ids().eos;
+    let said = one.ids.iter().zip(&one.token_log_probs).filter(|(id, _)| **id != eos);
+    let (ids, log_probs): (Vec<u32>, Vec<f32>) = said.unzip();
+    let words = translator.tgt_tokenizer().words(&ids);
+    let mut sums = vec![0.0; words.last().map_or(0, |last| last + 1)];
+    words.into_iter().zip(log_probs).for_each(|(word, log_prob)| sums[word] += f64::from(log_prob));
+    sums
 }
 
 /// `LINE ||| TEXT [||| ALIGNMENT] [||| WordScores= ...] ||| F0=LOG_PROB ||| SCORE`, lines from 0.
