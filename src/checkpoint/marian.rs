@@ -59,6 +59,11 @@ pub fn find(folder: &Path) -> Result<Option<PathBuf>> {
     }
 }
 
+/// Where a `.npz` lies, and its tokenizer with it.
+pub fn folder(npz: &Path) -> &Path {
+    npz.parent().unwrap_or(Path::new("."))
+}
+
 /// How the model beside the `.npz` at `path` wants to be decoded: `decoder.yml`, which training names after the model.
 pub fn generation(path: &Path) -> Result<Generation> {
     let named = super::files::with_suffix(path, ".decoder.yml");

@@ -86,7 +86,7 @@ impl Checkpoint {
 
     /// Opens Marian's own form; the tokenizer lies beside it.
     fn open_marian(npz: &Path, device: &Device) -> Result<Self> {
-        let folder = npz.parent().unwrap_or(Path::new("."));
+        let folder = marian::folder(npz);
         let tokenizer = Tokenizer::open_folder(folder)?;
         let (mut config, weights) = marian::parse(&files::map(npz)?, npz, device)?;
         config.special.unk = tokenizer.special_ids().unk;
@@ -112,18 +112,20 @@ impl Checkpoint {
             .map_err(|problems| Error::format(&path, problems.join("; ")))?;
         config.check().map_err(|error| Error::format(&path, error.to_string()))?;
         let bytes = |name: &str| Ok(get(name)?.map(|bytes| bytes.bytes().to_vec()));
-        let tokenizer = Tokenizer::from_files(folder, bytes)?;
+        let has = |name: &str| get(name).is_ok_and(|bytes| bytes.is_some());
+        let tokenizer = Tokenizer::from_files(folder, has, bytes)?;
         config.special.unk = tokenizer.special_ids().unk;
         check_tokenizer(&config, &tokenizer, info.as_ref()).map_err(|what| Error::format(folder, what))?;
-        let mut stored = WEIGHTS;
+        let mut stored = None;
         for name in WEIGHT_FILES {
-            if get(name)?.is_some() {
-                stored = name;
+            if let Some(bytes) = get(name)? {
+                stored = Some((name, bytes));
                 break;
             }
         }
-        let precision = if stored == INT8_WEIGHTS { Precision::Int8 } else { Precision::F32 };
-        let (path, bytes) = file(stored)?;
+        let (name, bytes) = stored.ok_or_else(|| Error::format(folder.join(WEIGHTS), "missing"))?;
+        let (path, precision) =
+            (folder.join(name), if name == INT8_WEIGHTS { Precision::Int8 } else { Precision::F32 });
         let mut weights = tensors::parse(&*bytes, &path, device)?;
         drop(bytes);
         ties::settle(&config, &mut weights, &path)?;
@@ -176,11 +178,12 @@ impl Checkpoint {
 pub fn tokenizer(path: &Path) -> Result<Tokenizer> {
     match locate::locate(path)? {
         Place::Directory => Tokenizer::open_folder(path),
-        Place::Marian(npz) => Tokenizer::open_folder(npz.parent().unwrap_or(Path::new("."))),
+        Place::Marian(npz) => Tokenizer::open_folder(marian::folder(&npz)),
         Place::Bundle => {
             let map = files::map(path)?;
             let bundle = bundle::Bundle::open(&map, path)?;
-            Tokenizer::from_files(path, |name| Ok(bundle.get(name).map(|bytes| bytes.bytes().to_vec())))
+            let bytes = |name: &str| Ok(bundle.get(name).map(|bytes| bytes.bytes().to_vec()));
+            Tokenizer::from_files(path, |name| bundle.get(name).is_some(), bytes)
         }
     }
 }

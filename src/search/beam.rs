@@ -129,13 +129,11 @@ impl<'a> Beam<'a> {
 
     /// The 2 × beam best extensions of the live hypotheses, best first; with constraints those of each bank, and all that are
     /// further with them.
-    fn candidates(&mut self, rows: Rows<'_>) -> Result<Vec<Extension>> {
+    fn candidates(&mut self, rows: Rows<'_>, progress: &[Progress]) -> Result<Vec<Extension>> {
         if self.constraints.is_empty() {
             self.scan(rows, |_| true)?;
             return Ok(self.top_k.take());
         }
-        let progress: Vec<Progress> =
-            self.live.iter().map(|live| self.constraints.progress(&self.tokens(live.node))).collect();
         let bank_of: Vec<usize> = progress.iter().map(|one| self.constraints.bank(one)).collect();
         let banks: BTreeSet<usize> = bank_of.iter().copied().collect();
         let mut found = BTreeSet::new();
@@ -166,17 +164,27 @@ impl<'a> Beam<'a> {
         Ok(())
     }
 
-    /// The beam that an extension competes in.
-    fn bank(&self, extension: &Extension) -> usize {
+    /// How far every live hypothesis is with the constraints; nothing without any.
+    fn progress(&self) -> Vec<Progress> {
         if self.constraints.is_empty() {
-            return 0;
+            return Vec::new();
         }
-        let before = self.constraints.progress(&self.tokens(self.live[extension.row as usize].node));
-        self.constraints.bank(&self.constraints.after(&before, extension.token))
+        self.live.iter().map(|live| self.constraints.progress(&self.tokens(live.node))).collect()
+    }
+
+    /// The beam that an extension competes in, of hypotheses with this `progress`.
+    fn bank(&self, extension: &Extension, progress: &[Progress]) -> usize {
+        let before = progress.get(extension.row as usize);
+        before.map_or(0, |before| self.constraints.bank(&self.constraints.after(before, extension.token)))
     }
 
     /// Decides on every candidate; returns the new live hypotheses, and pushes their rows and tokens to `next`.
-    fn keep(&mut self, candidates: &[Extension], next: &mut Vec<(usize, u32)>) -> Vec<Live> {
+    fn keep(
+        &mut self,
+        candidates: &[Extension],
+        progress: &[Progress],
+        next: &mut Vec<(usize, u32)>,
+    ) -> Vec<Live> {
         let Options { beam_size, like, eos, .. } = *self.options;
         self.top_was_eos |= candidates.first().is_some_and(|best| best.token == eos);
         let places =
@@ -185,7 +193,7 @@ impl<'a> Beam<'a> {
         let mut banks = vec![(0, 0); self.constraints.len() + 1];
         let mut live = Vec::with_capacity(beam_size);
         for (rank, extension) in candidates.iter().enumerate() {
-            let bank = self.bank(extension);
+            let bank = self.bank(extension, progress);
             let (seen, kept) = banks[bank];
             let fate = self.fate(seen, extension, kept, places);
             let node = self.nodes.len() as u32;
@@ -329,9 +337,10 @@ impl Search for Beam<'_> {
 
     fn advance(&mut self, rows: Rows<'_>, next: &mut Vec<(usize, u32)>) -> Result<()> {
         self.step += 1;
-        let candidates = self.candidates(rows)?;
+        let progress = self.progress();
+        let candidates = self.candidates(rows, &progress)?;
         self.record_step();
-        let live = self.keep(&candidates, next);
+        let live = self.keep(&candidates, &progress, next);
         if candidates.is_empty() && self.finished.is_empty() {
             // No token was possible after any of them: what is there is all there will be.
             for Live { node, log_prob } in std::mem::take(&mut self.live) {

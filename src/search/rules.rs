@@ -67,14 +67,11 @@ pub(super) fn apply(
     length: usize,
 ) {
     if let Some(&forced) = sentence.prefix.get(length - 1) {
-        let kept = if length <= sentence.given {
+        if length <= sentence.given {
             *norm = Norm::NONE;
-            0.0
-        } else {
-            row[forced as usize]
-        };
-        row.fill(f32::NEG_INFINITY);
-        row[forced as usize] = kept;
+            row[forced as usize] = 0.0;
+        }
+        leave_only(row, forced as usize);
         return;
     }
     let (rules, eos) = (&options.rules, options.eos as usize);
@@ -91,11 +88,7 @@ pub(super) fn apply(
     match options.like {
         Like::Tx | Like::Hf | Like::Marian if length < options.min_length => row[eos] = f32::NEG_INFINITY,
         Like::Ct2 if length <= options.min_length.max(1) => exclude_eos(row, norm, eos),
-        Like::Fairseq if length == sentence.max_length => {
-            let kept = row[eos];
-            row.fill(f32::NEG_INFINITY);
-            row[eos] = kept;
-        }
+        Like::Fairseq if length == sentence.max_length => leave_only(row, eos),
         Like::Fairseq if length <= options.min_length.max(1) => row[eos] = f32::NEG_INFINITY,
         _ => {}
     }
@@ -105,6 +98,13 @@ pub(super) fn apply(
     for &id in &rules.banned {
         row[id as usize] = f32::NEG_INFINITY;
     }
+}
+
+/// Makes all but one token impossible.
+fn leave_only(row: &mut [f32], token: usize) {
+    let kept = row[token];
+    row.fill(f32::NEG_INFINITY);
+    row[token] = kept;
 }
 
 /// Multiplies the log-probability of every token of `history`, once.

@@ -38,9 +38,12 @@ pub fn missing(has: impl Fn(&str) -> bool) -> Vec<&'static str> {
 }
 
 impl Tokenizer {
-    /// Opens the files that `get` gives by name; `folder` is for messages.
-    pub fn from_files(folder: &Path, get: impl Fn(&str) -> Result<Option<Vec<u8>>>) -> Result<Self> {
-        let has = |name: &str| get(name).is_ok_and(|bytes| bytes.is_some());
+    /// Opens the files that `get` gives by name, of those that there are by `has`; `folder` is for messages.
+    pub fn from_files(
+        folder: &Path,
+        has: impl Fn(&str) -> bool,
+        get: impl Fn(&str) -> Result<Option<Vec<u8>>>,
+    ) -> Result<Self> {
         let path = |name: &str| folder.join(name);
         let file = |name: &str| -> Result<Vec<u8>> {
             get(name)?.ok_or_else(|| Error::format(path(name), "missing"))
@@ -78,7 +81,8 @@ impl Tokenizer {
 
     /// Opens the tokenizer of a model directory.
     pub fn open_folder(folder: &Path) -> Result<Self> {
-        Self::from_files(folder, |name| {
+        let has = |name: &str| folder.join(name).is_file();
+        Self::from_files(folder, has, |name| {
             let path = folder.join(name);
             if !path.is_file() {
                 return Ok(None);
@@ -130,7 +134,12 @@ mod tests {
     fn opened(files: &Files) -> Tokenizer {
         let files: HashMap<String, Vec<u8>> =
             files.iter().map(|(name, bytes)| (name.to_string(), bytes.to_vec())).collect();
-        Tokenizer::from_files(Path::new("model"), |name| Ok(files.get(name).cloned())).unwrap()
+        Tokenizer::from_files(
+            Path::new("model"),
+            |name| files.contains_key(name),
+            |name| Ok(files.get(name).cloned()),
+        )
+        .unwrap()
     }
 
     /// Either language is cut by its own, and what is written is read again.
@@ -163,7 +172,8 @@ mod tests {
 
     #[test]
     fn a_folder_without_any_says_what_is_expected() {
-        let message = Tokenizer::from_files(Path::new("model"), |_| Ok(None)).unwrap_err().to_string();
+        let message =
+            Tokenizer::from_files(Path::new("model"), |_| false, |_| Ok(None)).unwrap_err().to_string();
         assert!(message.contains("tokenizer.json, source.spm + target.spm + vocab.json"), "{message}");
     }
 }

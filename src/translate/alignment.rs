@@ -6,6 +6,7 @@
 //! which the pieces of a source word are added up.
 
 use super::Translator;
+use super::forced::BATCH_TOKENS;
 use crate::checkpoint::AlignmentHead;
 use crate::data::{Batch, Pairs, batches};
 use crate::error::{Error, Result};
@@ -118,8 +119,6 @@ fn normalize(row: &mut [f32]) {
 
 /// Pairs that the search for a head looks at.
 const ENOUGH: usize = 2000;
-/// Pairs times longest side of what goes through the model together.
-const BATCH_TOKENS: usize = 512;
 
 /// The cross-attention of a batch: of each layer that of each pair, [h, q, k].
 fn cross_attention(model: &Transformer, batch: &Batch) -> Result<Vec<Vec<Tensor>>> {

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 /// Pairs times longest side of what is decoded together: the logits of a large vocabulary are what needs memory.
-const BATCH_TOKENS: usize = 512;
+pub(super) const BATCH_TOKENS: usize = 512;
 
 /// How probable the model holds a translation.
 #[derive(Debug, Clone, PartialEq, Serialize)]

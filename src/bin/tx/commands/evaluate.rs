@@ -117,7 +117,7 @@ impl Task<'_> {
         let mut translations = Vec::with_capacity(lines.len());
         for window in lines.chunks(window) {
             translations.extend(model.translate(window.to_vec(), &self.options)?);
-            window.iter().for_each(|_| bar.advance());
+            bar.advance(window.len());
         }
         bar.finish();
         Ok(translations)

@@ -68,8 +68,8 @@ fn open_all(search: &Search) -> anyhow::Result<(String, Translator)> {
             format!("--weights has {numbers} numbers for {models} models: expected one for each --model"),
         );
     }
-    if let Err(error) = tx::search::log_weights(weights).map(drop)
-        && !weights.is_empty()
+    if !weights.is_empty()
+        && let Err(error) = tx::search::log_weights(weights)
     {
         usage_error("translate", format!("--weights: {error}"));
     }

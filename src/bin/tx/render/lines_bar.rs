@@ -38,9 +38,9 @@ impl LinesBar {
         bar
     }
 
-    /// One line is done.
-    pub fn advance(&self) {
-        self.0.inc(1);
+    /// So many lines more are done.
+    pub fn advance(&self, lines: usize) {
+        self.0.inc(lines as u64);
     }
 
     /// What prints on stderr, with the bar out of its way.

@@ -88,7 +88,7 @@ pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
             if !translation.notices.is_empty() {
                 failed |= bar.aside(|| report(&translation));
             }
-            bar.advance();
+            bar.advance(1);
             work.add(&translation);
             translations::write(&mut out, &translator, &translation, args.format, args.word_scores)
                 .context("standard output")?;
