@@ -2,6 +2,7 @@ use crate::common::*;
 use tx::candle_core::Device;
 use tx::checkpoint::Checkpoint;
 use tx::search::LengthPenalty;
+use tx::text::Tokenizer;
 use tx::translate::alignment::Unit;
 use tx::translate::{Options, Translation, Translator};
 
@@ -26,7 +27,7 @@ fn translate(translator: &Translator, line: &str, options: &Options) -> Translat
 fn languages_agree_with_transformers() {
     let cases = golden_json("multilingual.json");
     let cases = cases.as_array().unwrap();
-    assert!(cases.len() >= 12);
+    assert!(cases.len() >= 15);
     for case in cases {
         let text = |key: &str| case[key].as_str();
         let translator = translator(text("model").unwrap(), text("source"), text("to")).unwrap();
@@ -105,5 +106,59 @@ fn written_models_have_their_tokenizers() {
         let args = ["translate", "--from", "en", "--to", "fr", "--text", "The dog", "--model"];
         let output = run(&[&args[..], &[to.to_str().unwrap()]].concat(), b"");
         assert!(output.status.success(), "{}", stderr(&output));
+    }
+}
+
+/// A folder with a `.npz` and these files, each of them a golden one under another name or a text.
+fn release(files: &[(&str, &str)]) -> (tempfile::TempDir, tx::Result<Tokenizer>) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in [("model.npz", "")].iter().chain(files) {
+        let path = golden("multilingual").join(content);
+        let content = if path.is_file() { std::fs::read(path).unwrap() } else { content.as_bytes().to_vec() };
+        std::fs::write(folder.path().join(name), content).unwrap();
+    }
+    let tokenizer = tx::checkpoint::tokenizer(folder.path());
+    (folder, tokenizer)
+}
+
+/// The ids are those of Marian: of the SentencePiece model itself, and the padding comes after the larger of both.
+#[test]
+fn marian_cuts_with_sentencepiece_itself() {
+    let model = |name: &str| Tokenizer::open(golden("multilingual/opus").join(name)).unwrap();
+    let (src, tgt) = (model("source.spm"), model("target.spm"));
+    let line = "Tom sees the old house.";
+    let (_folder, joint) = release(&[("vocab.spm", "opus/source.spm")]);
+    let joint = joint.unwrap();
+    assert_eq!(joint.encode(line).unwrap(), src.encode(line).unwrap());
+    assert_eq!(joint.special_ids().pad as usize, src.vocab_size());
+    assert!(joint.is_joint());
+    let yml = "vocabs: [/far/away/src.spm, /far/away/trg.spm]";
+    let files = [("src.spm", "opus/source.spm"), ("trg.spm", "opus/target.spm"), ("decoder.yml", yml)];
+    let (_folder, two) = release(&files);
+    let two = two.unwrap();
+    assert_ne!(src.vocab_size(), tgt.vocab_size());
+    let pad = src.vocab_size().max(tgt.vocab_size());
+    assert_eq!(two.vocab_sizes(), [pad + 1; 2]);
+    for (two, own) in [(&two, &src), (two.tgt(), &tgt)] {
+        assert_eq!(two.encode(line).unwrap(), own.encode(line).unwrap());
+        assert_eq!(two.special_ids().pad as usize, pad);
+    }
+}
+
+#[test]
+fn marian_without_a_vocabulary_is_refused_with_what_is_missing() {
+    let spm = [("source.spm", "opus/source.spm"), ("target.spm", "opus/target.spm")];
+    let with = |files: &[(&'static str, &'static str)]| [&spm[..], files].concat();
+    for (files, part) in [
+        (spm.to_vec(), "expected tokenizer.json, a vocab.spm, or a vocab.yml with source.spm and target.spm"),
+        (vec![("vocab.yml", "</s>: 0\n<unk>: 1\n")], "source.spm"),
+        (with(&[("a.vocab.yml", ""), ("b.vocab.yml", "")]), "which vocabulary (a.vocab.yml, b.vocab.yml)?"),
+        (with(&[("vocab.yml", "</s>: 0\n<unk>: one\n")]), "\"<unk>\" has no id but \"one\""),
+        (with(&[("vocab.yml", "</s>: 0\n<unk>: 2\n")]), "1 is used not at all"),
+        (with(&[("vocab.yml", "</s>")]), "vocab.yml: line 1, column 1: expected key: value"),
+    ] {
+        let (_folder, found) = release(&files);
+        let message = found.unwrap_err().to_string();
+        assert!(message.contains(part), "{message}");
     }
 }

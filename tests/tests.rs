@@ -49,5 +49,6 @@ mod scoring;
 mod stand_in;
 /// Whole training runs: they learn, repeat to the byte, and resume.
 mod training;
+mod vocabularies;
 /// What may be asked of translations: what they must contain, several models, unknown pieces, sentence by sentence.
 mod wishes;

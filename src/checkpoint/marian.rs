@@ -64,15 +64,26 @@ pub fn folder(npz: &Path) -> &Path {
     npz.parent().unwrap_or(Path::new("."))
 }
 
-/// How the model beside the `.npz` at `path` wants to be decoded: `decoder.yml`, which training names after the model.
-pub fn generation(path: &Path) -> Result<Generation> {
-    let named = super::files::with_suffix(path, ".decoder.yml");
-    let yml = if named.is_file() { named } else { path.with_file_name("decoder.yml") };
+/// How the model `npz` wants to be decoded.
+pub fn generation(npz: &Path) -> Result<Generation> {
+    let yml = decoder_yml(npz);
+    let generation = decoder_settings(npz)?.map(|settings| decoding(&settings)).transpose();
+    Ok(generation.map_err(|what| Error::format(&yml, what))?.unwrap_or_default())
+}
+
+/// What is in `decoder.yml`, if it is there.
+pub fn decoder_settings(npz: &Path) -> Result<Option<Settings>> {
+    let yml = decoder_yml(npz);
     if !yml.is_file() {
-        return Ok(Generation::default());
+        return Ok(None);
     }
-    let settings = Settings::parse(&super::files::read(&yml)?);
-    settings.and_then(|settings| decoding(&settings)).map_err(|what| Error::format(&yml, what))
+    Settings::parse(&super::files::read(&yml)?).map(Some).map_err(|what| Error::format(&yml, what))
+}
+
+/// `decoder.yml`, which training names after the model.
+fn decoder_yml(npz: &Path) -> PathBuf {
+    let named = super::files::with_suffix(npz, ".decoder.yml");
+    if named.is_file() { named } else { npz.with_file_name("decoder.yml") }
 }
 
 /// Shape and weights of `contents`; `path` is for messages.

@@ -11,6 +11,7 @@ mod generation;
 mod locate;
 mod marian;
 mod marian_settings;
+mod marian_vocab;
 mod names;
 mod npz;
 mod pickle;
@@ -87,8 +88,15 @@ impl Checkpoint {
     /// Opens Marian's own form; the tokenizer lies beside it.
     fn open_marian(npz: &Path, device: &Device) -> Result<Self> {
         let folder = marian::folder(npz);
-        let tokenizer = Tokenizer::open_folder(folder)?;
+        let tokenizer = marian_vocab::tokenizer(npz)?;
         let (mut config, weights) = marian::parse(&files::map(npz)?, npz, device)?;
+        let (there, expected) = (tokenizer.vocab_sizes(), [config.src_vocab, config.tgt_vocab]);
+        if there != expected {
+            let what = format!(
+                "with the padding its vocabularies have {there:?} pieces, the model {expected:?}: they do not belong together"
+            );
+            return Err(Error::format(folder, what));
+        }
         config.special.unk = tokenizer.special_ids().unk;
         check_tokenizer(&config, &tokenizer, None).map_err(|what| Error::format(folder, what))?;
         let generation = marian::generation(npz)?;
@@ -178,7 +186,7 @@ impl Checkpoint {
 pub fn tokenizer(path: &Path) -> Result<Tokenizer> {
     match locate::locate(path)? {
         Place::Directory => Tokenizer::open_folder(path),
-        Place::Marian(npz) => Tokenizer::open_folder(marian::folder(&npz)),
+        Place::Marian(npz) => marian_vocab::tokenizer(&npz),
         Place::Bundle => {
             let map = files::map(path)?;
             let bundle = bundle::Bundle::open(&map, path)?;

@@ -1,14 +1,57 @@
-//! As much YAML as Marian's settings use: `key: value` at the beginning of a line, lists below a key or in brackets. What is
-//! nested deeper is passed over.
+//! YAML as Marian uses it: one mapping of scalars and lists of scalars. What is nested deeper is passed over.
 
+use saphyr_parser::{Event, Parser, ScalarStyle};
 use std::collections::BTreeMap;
 
 /// More bytes than any settings have.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Values by key; a single value is a list of one.
+pub type Mapping = BTreeMap<String, Vec<String>>;
+
+/// The mapping of the text `bytes`; an error says where it is none.
+pub fn mapping(bytes: &[u8]) -> Result<Mapping, String> {
+    let text = String::from_utf8_lossy(bytes);
+    let (mut mapping, mut key, mut depth) = (Mapping::new(), None, 0);
+    for event in Parser::new_from_str(text.trim_end_matches('\0')) {
+        let (event, span) = event.map_err(|error| error.to_string())?;
+        match event {
+            Event::MappingStart(..) | Event::SequenceStart(..) if depth > 0 && key.is_some() => depth += 1,
+            Event::MappingStart(..) if depth == 0 => depth = 1,
+            Event::MappingEnd | Event::SequenceEnd => {
+                depth -= 1;
+                if depth == 1 {
+                    key = None;
+                }
+            }
+            Event::Scalar(value, style, ..) if depth > 0 => match &key {
+                None => {
+                    mapping.insert(value.to_string(), Vec::new());
+                    key = Some(value);
+                }
+                Some(name) => {
+                    let is_null = style == ScalarStyle::Plain && matches!(&*value, "" | "~");
+                    if let Some(values) = mapping.get_mut(&**name).filter(|_| depth < 3 && !is_null) {
+                        values.push(value.to_string());
+                    }
+                    if depth == 1 {
+                        key = None;
+                    }
+                }
+            },
+            Event::Scalar(..) | Event::SequenceStart(..) | Event::MappingStart(..) | Event::Alias(_) => {
+                let (line, column) = (span.start.line(), span.start.col() + 1);
+                return Err(format!("line {line}, column {column}: expected key: value"));
+            }
+            _ => {}
+        }
+    }
+    Ok(mapping)
+}
+
+/// The settings of a model.
 #[derive(Debug, Default, PartialEq)]
-pub struct Settings(BTreeMap<String, Vec<String>>);
+pub struct Settings(Mapping);
 
 impl Settings {
     /// Those of the text `bytes`, which may end with zeros.
@@ -16,26 +59,7 @@ impl Settings {
         if bytes.len() > MAX_BYTES {
             return Err(format!("{} bytes of settings, expected {MAX_BYTES} at most", bytes.len()));
         }
-        let text = String::from_utf8_lossy(bytes);
-        let (mut settings, mut key) = (BTreeMap::<String, Vec<String>>::new(), None);
-        for line in text.trim_end_matches('\0').lines() {
-            let trimmed = line.trim();
-            if trimmed.is_empty() || trimmed.starts_with('#') || trimmed == "---" {
-                continue;
-            }
-            if let Some(item) = trimmed.strip_prefix("- ") {
-                if let Some(list) = key.as_ref().and_then(|key| settings.get_mut(key)) {
-                    list.push(plain(item));
-                }
-            } else if !line.starts_with([' ', '\t']) {
-                let (name, value) = trimmed
-                    .split_once(':')
-                    .ok_or_else(|| format!("{trimmed:.80?} is no setting (key: value)"))?;
-                settings.insert(plain(name), values(value.trim()));
-                key = Some(plain(name));
-            }
-        }
-        Ok(Settings(settings))
+        mapping(bytes).map(Settings)
     }
 
     /// The values of a key, none if it is absent.
@@ -49,28 +73,13 @@ impl Settings {
     }
 }
 
-fn values(value: &str) -> Vec<String> {
-    match value.strip_prefix('[').and_then(|inside| inside.strip_suffix(']')) {
-        Some(inside) => inside.split(',').map(plain).filter(|item| !item.is_empty()).collect(),
-        None if value.is_empty() => Vec::new(),
-        None => vec![plain(value)],
-    }
-}
-
-/// Without the quotes around it.
-fn plain(value: &str) -> String {
-    let value = value.trim();
-    let inside = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
-    inside('"').or_else(|| inside('\'')).unwrap_or(value).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn settings_of_marian_are_read() {
-        let text = b"# made by\ntype: transformer\ndim-vocabs:\n  - 65001\n- 65002\ntied: []\nflow: [a, 'b']\nempty: \"\"\nmap:\n  inner: 1\nlast: 'x'\n\0";
+        let text = b"# made by\ntype: transformer\ndim-vocabs:\n  - 65001\n  - 65002\ntied: []\nflow: [a, 'b']\nempty: \"\"\nnone:\nmap:\n  inner: 1\n  list: [1, [2]]\nlast: 'x'\n\0";
         let settings = Settings::parse(text).unwrap();
         assert_eq!(settings.get("type"), Some("transformer"));
         assert_eq!(settings.list("dim-vocabs"), ["65001", "65002"]);
@@ -79,7 +88,40 @@ mod tests {
             (settings.get("empty"), settings.get("tied"), settings.get("inner")),
             (Some(""), None, None)
         );
-        assert_eq!(settings.get("last"), Some("x"));
-        assert!(Settings::parse(b"no setting").unwrap_err().contains("no setting"));
+        assert_eq!((settings.list("none"), settings.get("last")), (&[][..], Some("x")));
+    }
+
+    /// Keys as the emitter of yaml-cpp quotes them.
+    #[test]
+    fn pieces_and_ids_are_read() {
+        let text = "</s>: 0\n\"#\": 2\n\"\\\"\": 3\n',': 4\n\"~\": 5\n▁'s: 6\n? \"\\x85\\u2028\"\n: 7\n\"\\\\\": 8\n▁#: 9\n";
+        let pieces: Vec<(String, String)> =
+            mapping(text.as_bytes()).unwrap().into_iter().map(|(key, ids)| (key, ids.concat())).collect();
+        let expected = [
+            ("\"", "3"),
+            ("#", "2"),
+            (",", "4"),
+            ("</s>", "0"),
+            ("\\", "8"),
+            ("~", "5"),
+            ("\u{85}\u{2028}", "7"),
+            ("▁#", "9"),
+            ("▁'s", "6"),
+        ];
+        assert_eq!(pieces, expected.map(|(key, id)| (key.to_string(), id.to_string())));
+    }
+
+    #[test]
+    fn what_is_no_mapping_is_refused_with_its_place() {
+        for (text, place) in [
+            ("no setting", "line 1, column 1"),
+            ("- a", "line 1, column 1"),
+            ("a: 1\nb: &x 2\nc: *x", "line 3, column 4"),
+            ("a: 1\n? [b]\n: 2", "line 2, column 3"),
+            ("a: 'b", "line"),
+        ] {
+            let error = mapping(text.as_bytes()).unwrap_err();
+            assert!(error.contains(place), "{text:?}: {error}");
+        }
     }
 }

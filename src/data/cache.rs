@@ -76,7 +76,7 @@ impl Cache {
             return Err(Error::format(&path, format!("has {} bytes, expected {}", bytes.len(), 8 * count)));
         }
         let ids = numbers.iter().map(|&n| u64::from(n)).sum();
-        let ids = Ids::open(&self.file("ids"), tokenizer.vocab_size(), ids)?;
+        let ids = Ids::open(&self.file("ids"), larger(tokenizer), ids)?;
         let text = meta.has_text.then(|| Spool::open(&self.file("text"), count));
         Ok(TrainSet::new(Pairs::of(ids, lengths), text, self.folder.clone()))
     }
@@ -92,14 +92,14 @@ impl Cache {
     ) -> Result<(Meta, TrainSet)> {
         let Data { train, mut reports, rest, overlaps, .. } = data;
         let mut writer = Writer {
-            ids: IdsWriter::create(&self.file("ids"), tokenizer.vocab_size())?,
+            ids: IdsWriter::create(&self.file("ids"), larger(tokenizer))?,
             text: if keep_text { Some(SpoolWriter::create(&self.file("text"))?) } else { None },
             lengths: vec![],
         };
         let mut parts = Parts::new(&reports);
         for chunk in train.chunks()? {
             let encode = |(src, tgt): &(String, String)| -> Result<_> {
-                Ok((tokenizer.encode(src)?, tokenizer.encode(tgt)?))
+                Ok((tokenizer.encode(src)?, tokenizer.tgt().encode(tgt)?))
             };
             let chunk = chunk?;
             let encoded: Vec<(Vec<u32>, Vec<u32>)> = chunk.par_iter().map(encode).collect::<Result<_>>()?;
@@ -123,6 +123,12 @@ impl Cache {
         crate::checkpoint::files::write_atomically(&self.file("cache.json"), json.as_bytes())?;
         Ok((meta, set))
     }
+}
+
+/// Pieces of the larger vocabulary.
+fn larger(tokenizer: &Tokenizer) -> usize {
+    let [src, tgt] = tokenizer.vocab_sizes();
+    src.max(tgt)
 }
 
 /// The files of a cache as they grow.

@@ -29,7 +29,8 @@ impl Pairs {
     pub fn encode(tokenizer: &Tokenizer, text: &Text, max_len: usize, report: &mut Report) -> Result<Pairs> {
         let (mut pairs, filters) = (Pairs::default(), Filters::new(max_len));
         for (src_lines, tgt_lines) in text.src.chunks(CHUNK).zip(text.tgt.chunks(CHUNK)) {
-            let (src_ids, tgt_ids) = (tokenizer.encode_batch(src_lines)?, tokenizer.encode_batch(tgt_lines)?);
+            let (src_ids, tgt_ids) =
+                (tokenizer.encode_batch(src_lines)?, tokenizer.tgt().encode_batch(tgt_lines)?);
             for (src, tgt) in src_ids.iter().zip(&tgt_ids) {
                 if filters.refuse(src.len(), tgt.len()).is_none() {
                     pairs.push(src, tgt);

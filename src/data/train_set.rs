@@ -19,7 +19,8 @@ pub struct TrainSet {
     parts: Vec<(usize, f64)>,
     text: Option<Spool>,
     folder: PathBuf,
-    sampler: Option<Sampler>,
+    /// Of source and target.
+    samplers: Option<[Arc<Sampler>; 2]>,
     max_len: usize,
 }
 
@@ -33,7 +34,7 @@ pub struct Epoch {
 impl TrainSet {
     pub(super) fn new(pairs: Pairs, text: Option<Spool>, folder: PathBuf) -> Self {
         let parts = vec![(pairs.len(), 1.0)];
-        TrainSet { pairs: Arc::new(pairs), parts, text, folder, sampler: None, max_len: 0 }
+        TrainSet { pairs: Arc::new(pairs), parts, text, folder, samplers: None, max_len: 0 }
     }
 
     /// Sees the pairs of the parts, which follow one another, as often as these weights say.
@@ -43,8 +44,8 @@ impl TrainSet {
     }
 
     /// Cuts the text anew in every epoch, as long as no side gets longer than `max_len`.
-    pub fn with_sampler(mut self, sampler: Option<Sampler>, max_len: usize) -> Self {
-        (self.sampler, self.max_len) = (sampler, max_len);
+    pub fn with_samplers(mut self, samplers: Option<[Arc<Sampler>; 2]>, max_len: usize) -> Self {
+        (self.samplers, self.max_len) = (samplers, max_len);
         self
     }
 
@@ -60,8 +61,8 @@ impl TrainSet {
 
     /// The batches of epoch `epoch`, from 0: a function of the pairs, the weights and these numbers.
     pub fn epoch(&self, epoch: u64, batch_tokens: usize, seed: u64) -> Result<Epoch> {
-        let pairs = match (&self.sampler, &self.text) {
-            (Some(sampler), Some(text)) => Arc::new(self.sample(sampler, text, epoch, seed)?),
+        let pairs = match (&self.samplers, &self.text) {
+            (Some(samplers), Some(text)) => Arc::new(self.sample(samplers, text, epoch, seed)?),
             _ => self.pairs.clone(),
         };
         let order = occurrences(&self.parts, seed, epoch as usize);
@@ -71,20 +72,26 @@ impl TrainSet {
 
     /// All pairs, each side cut by a stream of random numbers of its own. The file of the epoch before may still be
     /// mapped, so two take turns.
-    fn sample(&self, sampler: &Sampler, text: &Spool, epoch: u64, seed: u64) -> Result<Pairs> {
+    fn sample(
+        &self,
+        [of_src, of_tgt]: &[Arc<Sampler>; 2],
+        text: &Spool,
+        epoch: u64,
+        seed: u64,
+    ) -> Result<Pairs> {
         let key = hash(seed, epoch);
         let path = self.folder.join(format!("sampled-{}", epoch % 2));
-        let mut ids = IdsWriter::create(&path, sampler.vocab_size())?;
+        let mut ids = IdsWriter::create(&path, of_src.vocab_size().max(of_tgt.vocab_size()))?;
         let mut lengths = Vec::with_capacity(self.len());
         for chunk in text.chunks()? {
             let first = lengths.len() as u64;
-            let side = |text: &str, place: u64| -> Result<Vec<u32>> {
+            let side = |sampler: &Sampler, text: &str, place: u64| -> Result<Vec<u32>> {
                 let sampled = sampler.encode(text, hash(key, place))?;
                 if sampled.len() > self.max_len { sampler.tokenizer().encode(text) } else { Ok(sampled) }
             };
             let sample = |(at, (src, tgt)): (usize, &(String, String))| -> Result<_> {
                 let place = 2 * (first + at as u64);
-                Ok((side(src, place)?, side(tgt, place + 1)?))
+                Ok((side(of_src, src, place)?, side(of_tgt, tgt, place + 1)?))
             };
             let sampled: Vec<(Vec<u32>, Vec<u32>)> =
                 chunk?.par_iter().enumerate().map(sample).collect::<Result<_>>()?;

@@ -156,7 +156,8 @@ impl Examination<'_> {
             if let Some(tokenizer) = self.tokenizer {
                 // The sides of a table are in one file.
                 let places = if second.is_some() { [0, 1] } else { [0, 0] };
-                for (place, text) in places.into_iter().zip([src, tgt]) {
+                let sides = [(tokenizer, src), (tokenizer.tgt(), tgt)];
+                for (place, (tokenizer, text)) in places.into_iter().zip(sides) {
                     look.of_side[place].extend(of_pieces(tokenizer, text)?);
                 }
             }

@@ -60,7 +60,7 @@ pub fn model(folder: &Path) -> Result<Diagnosis> {
             config.decoder.layers,
             config.d_model,
             config.tgt_vocab,
-            tokenizer.vocab_size()
+            tokenizer.tgt().vocab_size()
         ));
         let generation = folder.join(COMPANIONS[0]);
         if generation.is_file() {

@@ -54,11 +54,18 @@ enum Engine {
 }
 
 impl Tokenizer {
-    /// Opens a `tokenizer.json`.
+    /// Opens a SentencePiece model (`.model`, `.spm`), a folder with one of the [known forms](files), or a `tokenizer.json`
+    /// of whatever name.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let json = std::fs::read(path).map_err(|e| Error::io(path, e))?;
-        Self::from_bytes(&json, path)
+        if path.is_dir() {
+            return Self::open_folder(path);
+        }
+        let bytes = std::fs::read(path).map_err(|e| Error::io(path, e))?;
+        match path.extension().and_then(std::ffi::OsStr::to_str) {
+            Some("model" | "spm") => Self::from_sentencepiece(&bytes, path, None),
+            _ => Self::from_bytes(&bytes, path),
+        }
     }
 
     /// Opens the content of a `tokenizer.json`; `name` is where it came from, for messages.
@@ -134,6 +141,11 @@ impl Tokenizer {
     /// That of the target language: the same, unless it has its own.
     pub fn tgt(&self) -> &Tokenizer {
         self.tgt.as_deref().unwrap_or(self)
+    }
+
+    /// Whether both languages have the same pieces and ids.
+    pub fn is_joint(&self) -> bool {
+        self.tgt().pieces == self.pieces
     }
 
     /// SHA-256 of its files' bytes, one after the other, in hexadecimal: models name their tokenizer by it.
@@ -237,6 +249,11 @@ impl Tokenizer {
         self.pieces.len()
     }
 
+    /// Number of pieces of the source and of the target language.
+    pub fn vocab_sizes(&self) -> [usize; 2] {
+        [self.vocab_size(), self.tgt().vocab_size()]
+    }
+
     /// Ids of the special tokens.
     pub fn special_ids(&self) -> SpecialIds {
         self.special
@@ -249,7 +266,7 @@ impl Tokenizer {
 }
 
 /// The pieces by id, after checking that the ids are 0, 1, 2... without a gap: they index an embedding.
-fn by_id(vocab: Vec<(String, u32)>) -> Result<Vec<String>, String> {
+pub(crate) fn by_id(vocab: Vec<(String, u32)>) -> Result<Vec<String>, String> {
     let mut by_id: Vec<(u32, String)> = vocab.into_iter().map(|(piece, id)| (id, piece)).collect();
     by_id.sort();
     for (expected, (id, piece)) in (0u32..).zip(&by_id) {

@@ -30,6 +30,13 @@ pub struct Sampler {
 }
 
 impl Sampler {
+    /// Samplers of source and target pieces.
+    pub fn pair(tokenizer: &Tokenizer, dropout: f64) -> Result<[Arc<Self>; 2]> {
+        let src = Arc::new(Self::new(tokenizer, dropout)?);
+        let tgt = tokenizer.tgt.as_ref().map(|tgt| Self::new(tgt, dropout).map(Arc::new)).transpose()?;
+        Ok([src.clone(), tgt.unwrap_or(src)])
+    }
+
     /// A sampler of the pieces of `tokenizer` that leaves merges out with probability `dropout`. An error if it is no
     /// plain byte pair encoding.
     pub fn new(tokenizer: &Tokenizer, dropout: f64) -> Result<Self> {

@@ -80,11 +80,11 @@ impl Base {
     /// Refuses a model of a shape that `settings` cannot express.
     pub fn check(&self, settings: &Settings) -> Result<()> {
         let plain = |config: Config| Config { dropout: Dropouts::default(), ..config };
-        let ours = settings.config(self.tokenizer.vocab_size(), self.tokenizer.special_ids());
+        let ours = settings.config(self.tokenizer.vocab_sizes(), self.tokenizer.special_ids());
         if plain(ours) == plain(self.config.clone()) {
             return Ok(());
         }
-        let what = "tx cannot train a model of this shape: it needs one number of heads and one d_ff for encoder and decoder,                     one vocabulary with as many rows as the tokenizer has pieces, a decoder that starts with <s>, and scaled embeddings";
+        let what = "tx cannot train a model of this shape: it needs one number of heads and one d_ff for encoder and decoder, as many rows in its embeddings as the tokenizer has pieces, a decoder that starts with <s>, and scaled embeddings";
         Err(Error::format(&self.started_from.model, what))
     }
 }

@@ -53,7 +53,7 @@ pub fn train(
     let origin = &prepared.origin;
     let settings = &origin.settings;
     settings.check()?;
-    let config = settings.config(prepared.tokenizer.vocab_size(), prepared.tokenizer.special_ids());
+    let config = settings.config(prepared.tokenizer.vocab_sizes(), prepared.tokenizer.special_ids());
     let run = RunDir::new(out);
     let mut state = start(prepared, &config, &run, device)?;
     let model = Transformer::new(&config, parameters::as_weights(&state.variables), settings.compute.into())?;

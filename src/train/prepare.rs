@@ -3,7 +3,8 @@
 use super::fine_tune::Base;
 use super::resume::{self, Reset};
 use super::run_dir::{Origin, RunDir};
-use super::settings::{Given, Settings};
+use super::settings::{Given, Settings, Vocab};
+use crate::checkpoint::check_tokenizer;
 use crate::data::{Cache, Corpora, Data, Epoch, Meta, Pairs, Report, Rest, Source, Spool, Text, TrainSet};
 use crate::error::{Error, Result};
 use crate::text::{Kind, Sampler, Tokenizer};
@@ -95,11 +96,23 @@ pub fn prepare(request: &Request, tell: &mut dyn FnMut(String)) -> Result<Prepar
     let is_there = request.out.exists();
     let lock = run.lock()?;
     let base = request.init_from.as_ref().map(|model| Base::open(model, &request.given)).transpose()?;
-    let request = &Request {
-        given: base.as_ref().map_or(&request.given, |base| &base.given).clone(),
-        ..request.clone()
+    let mut given = base.as_ref().map_or(&request.given, |base| &base.given).clone();
+    let finished = match (&saved, &base, &request.tokenizer_file) {
+        (Some(_), ..) => None,
+        (None, Some(base), _) => Some(base.tokenizer.clone()),
+        (None, None, file) => file.as_ref().map(Tokenizer::open).transpose()?,
     };
-    let job = Job { request, run: &run, saved: saved.as_ref(), base: base.as_ref(), corpora: &corpora };
+    if let Some(tokenizer) = &finished {
+        let vocab = serde_json::json!(Vocab::of(tokenizer));
+        if let Some(asked) = given.insert("vocab".into(), vocab.clone()).filter(|asked| *asked != vocab) {
+            return Err(Error::Config(format!(
+                "--vocab {asked}, but that of the tokenizer is {vocab}: leave it out"
+            )));
+        }
+    }
+    let request = &Request { given, ..request.clone() };
+    let (saved, base) = (saved.as_ref(), base.as_ref());
+    let job = Job { request, run: &run, saved, base, finished, corpora: &corpora };
     let prepared = job.prepare(lock, tell);
     if prepared.is_err() && saved.is_none() {
         // The first error is the one to report; the next run takes no offence at what is left.
@@ -117,6 +130,8 @@ struct Job<'a> {
     run: &'a RunDir,
     saved: Option<&'a Origin>,
     base: Option<&'a Base>,
+    /// A tokenizer that need not be learnt.
+    finished: Option<Tokenizer>,
     corpora: &'a Corpora,
 }
 
@@ -161,14 +176,15 @@ impl Job<'_> {
         }
         let settings = settle(self.request, self.saved, data.train.len(), tell)?;
         settings.check()?;
-        let tokenizer = match (self.saved, self.base, &self.request.tokenizer_file) {
-            (Some(_), ..) => self.run.tokenizer()?,
-            (None, Some(base), _) => base.tokenizer.clone(),
-            (None, None, Some(file)) => Tokenizer::open(file)?,
-            (None, None, None) => learn_tokenizer(&settings, &data.train, tell)?,
+        let tokenizer = match (self.saved, &self.finished) {
+            (Some(_), _) => self.run.tokenizer()?,
+            (None, Some(tokenizer)) => tokenizer.clone(),
+            (None, None) => learn_tokenizer(&settings, &data.train, tell)?,
         };
         let settings = Settings { vocab_size: tokenizer.vocab_size(), ..settings };
-        settings.config(tokenizer.vocab_size(), tokenizer.special_ids()).check()?;
+        let config = settings.config(tokenizer.vocab_sizes(), tokenizer.special_ids());
+        config.check()?;
+        check_tokenizer(&config, &tokenizer, None).map_err(Error::Config)?;
         if let Some(base) = self.base {
             base.check(&settings)?;
             tell(format!("weights and tokenizer: those of {}", base.started_from.model.display()));
@@ -186,13 +202,13 @@ impl Job<'_> {
         let dev = Pairs::encode(&tokenizer, &dev_text, settings.max_positions, &mut report)?;
         meta.reports.iter().map(Report::to_string).for_each(&mut *tell);
         tell(report.to_string());
-        let sampler = match settings.sample_tokens {
+        let samplers = match settings.sample_tokens {
             0.0 => None,
-            dropout => Some(Sampler::new(&tokenizer, dropout)?),
+            dropout => Some(Sampler::pair(&tokenizer, dropout)?),
         };
         let weights = self.corpora.parts.iter().map(|part| part.weight);
         let parts: Vec<(usize, f64)> = meta.parts.iter().copied().zip(weights).collect();
-        let train = train.with_weights(parts).with_sampler(sampler, settings.max_positions);
+        let train = train.with_weights(parts).with_samplers(samplers, settings.max_positions);
         let origin = Origin {
             data_sha256,
             tokenizer_sha256: tokenizer.hash(),
@@ -348,9 +364,8 @@ fn settle(
     resume::settle(&saved.settings, &request.given, &request.resets, tell)
 }
 
-/// One tokenizer for both languages, learnt from the training text.
+/// Learns a tokenizer from the training text: one for both languages, or one for each.
 fn learn_tokenizer(settings: &Settings, train: &Spool, tell: &mut dyn FnMut(String)) -> Result<Tokenizer> {
-    let kind = settings.tokenizer.unwrap_or(Kind::Bpe);
     let (src, tgt): (Vec<String>, Vec<String>) =
         train.sample(TOKENIZER_PAIRS, settings.seed)?.into_iter().unzip();
     if src.len() < train.len() {
@@ -361,18 +376,26 @@ fn learn_tokenizer(settings: &Settings, train: &Spool, tell: &mut dyn FnMut(Stri
             settings.seed
         ));
     }
-    let lines: Vec<&str> = src.iter().chain(&tgt).map(String::as_str).collect();
-    let tokenizer = Tokenizer::train(kind, &lines, settings.vocab_size, settings.lowercase)?;
-    let (found, asked) = (tokenizer.vocab_size(), settings.vocab_size);
-    let name = serde_json::json!(kind);
-    let name = name.as_str().unwrap_or_default();
-    tell(match found < asked {
-        true => {
-            format!("tokenizer: {name} of {found} pieces; {asked} were asked for, the text fills no more")
+    let kind = settings.tokenizer.unwrap_or(Kind::Bpe);
+    let kind_name = serde_json::json!(kind);
+    let mut learn = |name: &str, lines: &[&String]| -> Result<Tokenizer> {
+        let tokenizer = Tokenizer::train(kind, lines, settings.vocab_size, settings.lowercase)?;
+        let (found, asked) = (tokenizer.vocab_size(), settings.vocab_size);
+        let why = if found < asked {
+            format!("; {asked} were asked for, the text fills no more")
+        } else {
+            String::new()
+        };
+        tell(format!("{name}: {} of {found} pieces{why}", kind_name.as_str().unwrap_or_default()));
+        Ok(tokenizer)
+    };
+    let (src, tgt): (Vec<&String>, Vec<&String>) = (src.iter().collect(), tgt.iter().collect());
+    match settings.vocab {
+        Vocab::Joint => learn("tokenizer", &[src, tgt].concat()),
+        Vocab::Separate => {
+            Ok(learn("tokenizer of the source", &src)?.with_target(learn("tokenizer of the target", &tgt)?))
         }
-        false => format!("tokenizer: {name} of {found} pieces"),
-    });
-    Ok(tokenizer)
+    }
 }
 
 /// A run goes on with the tokenizer that it was started with.

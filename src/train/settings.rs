@@ -34,6 +34,24 @@ impl From<Stored> for DType {
     }
 }
 
+/// Whether source and target language are cut into the same pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Vocab {
+    /// One tokenizer for both (paper section 5.1).
+    #[default]
+    Joint,
+    /// One for each.
+    Separate,
+}
+
+impl Vocab {
+    /// That of `tokenizer`.
+    pub fn of(tokenizer: &text::Tokenizer) -> Self {
+        if tokenizer.is_joint() { Vocab::Joint } else { Vocab::Separate }
+    }
+}
+
 /// The settings of one run. A comment gives the unit; defaults are in [`Settings::new`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
@@ -51,6 +69,9 @@ pub struct Settings {
     pub d_ff: usize,
     /// Non-linearity of the feed-forward sublayers.
     pub activation: Activation,
+    /// Whether the languages share their pieces; runs from before there was a choice do not say.
+    #[serde(default)]
+    pub vocab: Vocab,
     /// Which vocabulary matrices are shared.
     pub tie: Tie,
     /// Where the layer norms stand; runs from before there was a choice do not say.
@@ -68,7 +89,7 @@ pub struct Settings {
     pub activation_dropout: f64,
     /// How text is cut; none where a finished tokenizer was given.
     pub tokenizer: Option<text::Kind>,
-    /// Pieces of the vocabulary, special tokens included.
+    /// Pieces of the vocabulary, special tokens included; of the source's, where the target has its own.
     pub vocab_size: usize,
     /// Whether the tokenizer lower-cases.
     pub lowercase: bool,
@@ -133,7 +154,7 @@ pub struct Settings {
 impl Settings {
     /// The settings of a new run on `pairs` sentence pairs: what was given, else defaults for the preset, which is by
     /// corpus size unless given. Some defaults follow from other settings: warmup from d, the learning rate from both,
-    /// attention dropout from dropout, saves from validations.
+    /// attention dropout from dropout, saves from validations, tied matrices from vocabularies.
     pub fn resolve(given: &Given, pairs: usize) -> Result<Self> {
         let preset = match given.get("preset") {
             Some(preset) => {
@@ -151,6 +172,9 @@ impl Settings {
         }
         if is_free("attention_dropout") {
             settings.attention_dropout = settings.dropout;
+        }
+        if is_free("tie") && settings.vocab == Vocab::Separate {
+            settings.tie = Tie::Decoder;
         }
         if is_free("save_every") {
             settings.save_every = settings.valid_every;
@@ -179,6 +203,7 @@ impl Settings {
             heads: stack.heads,
             d_ff: stack.d_ff,
             activation: config.activation,
+            vocab: Vocab::Joint,
             tie: config.tie,
             norm: config.norm,
             positions: config.positions,
@@ -224,12 +249,12 @@ impl Settings {
         (self.d_model as f64 * self.warmup_steps.max(1) as f64).powf(-0.5)
     }
 
-    /// The shape of the model over `vocab` pieces.
-    pub fn config(&self, vocab: usize, special: SpecialIds) -> Config {
+    /// The shape of the model over `src_vocab` and `tgt_vocab` pieces.
+    pub fn config(&self, [src_vocab, tgt_vocab]: [usize; 2], special: SpecialIds) -> Config {
         let stack = |layers| Stack { layers, heads: self.heads, d_ff: self.d_ff };
         Config {
-            src_vocab: vocab,
-            tgt_vocab: vocab,
+            src_vocab,
+            tgt_vocab,
             d_model: self.d_model,
             encoder: stack(self.encoder_layers),
             decoder: stack(self.decoder_layers),
@@ -262,6 +287,9 @@ impl Settings {
     /// Refuses values that cannot train.
     pub fn check(&self) -> Result<()> {
         let mut problems = Vec::new();
+        if self.tie == Tie::All && self.vocab == Vocab::Separate {
+            problems.push("separate vocabularies cannot have one embedding: tie decoder or none".to_string());
+        }
         if !(self.lr.is_finite() && self.lr > 0.0) {
             problems.push(format!("the learning rate is {}: it must be above 0", self.lr));
         }

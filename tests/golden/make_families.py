@@ -136,9 +136,8 @@ def marian_layer(prefix, side, w, suffix):
     found = {f"{side}_{k}": w[f"{prefix}.{v}"] for k, v in names.items() if f"{prefix}.{v}" in w}
     return {k: v.T if v.dim() == 2 else v[None] for k, v in found.items()}
 
-def save_npz(name, model, known, tok, **options):
+def save_npz(folder, model, known, **options):
     """Marian's own form; the padding, which Marian does not have, is left out."""
-    folder = os.path.join(FAMILIES, name)
     os.makedirs(folder, exist_ok=True)
     c, w = model.config, {k: v.float() for k, v in model.state_dict().items()}
     tensors = {"Wemb": w["model.shared.weight"][:known], "decoder_ff_logit_out_b": w["final_logits_bias"][:, :known]}
@@ -163,7 +162,6 @@ def save_npz(name, model, known, tok, **options):
     np.savez(os.path.join(folder, "model.npz"), **{"special:model.yml": np.frombuffer(text.encode() + b"\0", dtype=np.int8)}, **arrays)
     open(os.path.join(folder, "decoder.yml"), "w").write(
         "relative-paths: true\nmodels:\n  - model.npz\nvocabs:\n  - vocab.yml\n  - vocab.yml\nbeam-size: 6\nnormalize: 1\nword-penalty: 0\n")
-    json.dump(tok, open(os.path.join(folder, "tokenizer.json"), "w"), ensure_ascii=False)
 
 def main():
     shutil.rmtree(FAMILIES, ignore_errors=True)
@@ -218,7 +216,8 @@ def main():
             model.model.shared.weight[45] = 0
         for side in (model.model.encoder, model.model.decoder):
             side.embed_positions.weight.data = t2t_positions(40, 16)
-        save_npz(name, model, 45, tokenizer(46, ids(45, 1, 2, 0)), **options)
+        save_npz(os.path.join(FAMILIES, name), model, 45, **options)
+        json.dump(tokenizer(46, ids(45, 1, 2, 0)), open(os.path.join(FAMILIES, name, "tokenizer.json"), "w"), ensure_ascii=False)
         add(name, model, sources, 45)
     write_tensors("families.safetensors", tensors), write_json("families.json", families=rows)
 

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Writes the folder multilingual/ beside this file: a model of OPUS-MT's form and one of M2M100's, with random weights, each with
-SentencePiece models for its text, and what `transformers` translates with them (multilingual.json).
+"""Writes the folder multilingual/ beside this file: a model of OPUS-MT's form, one as its original releases are (Marian's
+own files), and one of M2M100's form, with random weights, each with SentencePiece models for its text, and what `transformers`
+translates with them (multilingual.json).
 
-    make_multilingual.py        (transformers 5.24, sentencepiece 0.2.3; after make_sentencepiece.py)
+    make_multilingual.py        (transformers 5.24, sentencepiece 0.2.3, PyYAML; after make_sentencepiece.py)
 """
-import gzip, json, os, shutil
+import copy, gzip, json, os, shutil
 
-import torch
+import torch, yaml
 from transformers import (M2M100Config, M2M100ForConditionalGeneration, M2M100Tokenizer, MarianConfig, MarianMTModel,
                           MarianTokenizer)
+from make_families import save_npz, t2t_positions
 
 here = os.path.dirname(os.path.abspath(__file__))
 out = os.path.join(here, "multilingual")
@@ -56,12 +58,28 @@ config = MarianConfig(vocab_size=n, decoder_vocab_size=n, pad_token_id=n - 1, eo
 model = randomized(MarianMTModel(config), 5)
 model.generation_config.bad_words_ids = [[n - 1]]
 model.save_pretrained(os.path.join(out, "opus"))
+released = copy.deepcopy(model)
 folder = os.path.join(out, "opus")
 tokenizer = MarianTokenizer(*[os.path.join(folder, f) for f in ("source.spm", "target.spm", "vocab.json")], split_special_tokens=True)
 for to in ("de", "fr"):
     for line in LINES:
         case = translated(model, tokenizer, f">>{to}<< {line}", bad_words_ids=[[n - 1], [1]])
         cases.append(dict(case, model="opus", to=to, line=line))
+
+# A release of OPUS-MT. Marian has no padding: its embedding is zero and it is never said.
+folder = os.path.join(out, "opus-release")
+with torch.no_grad():
+    released.model.shared.weight[n - 1] = 0
+    released.final_logits_bias[0, n - 1] = -1e4
+for side in (released.model.encoder, released.model.decoder):
+    side.embed_positions.weight.data = t2t_positions(SIZE["max_position_embeddings"], SIZE["d_model"]).float()
+save_npz(folder, released, n - 1)
+for name in ("source.spm", "target.spm"):
+    write("opus-release", name, spm(name))
+write("opus-release", "vocab.yml", yaml.dump({p: i for p, i in json.loads(vocab).items() if p != "<pad>"}, allow_unicode=True))
+for line in LINES:
+    case = translated(released, tokenizer, f">>fr<< {line}", bad_words_ids=[[n - 1], [1]])
+    cases.append(dict(case, model="opus-release", to="fr", line=line))
 
 # M2M100: the ids of the languages follow those of the pieces.
 pieces = [p for p in json.loads(vocab) if p not in ("<s>", "<pad>", "</s>", "<unk>", ">>de<<", ">>fr<<")]

@@ -13,10 +13,15 @@ pub struct CorpusArgs {
     /// Target language, as in the file names.
     #[arg(long, value_name = "LANG")]
     pub to: Option<String>,
-    /// `bpe` or `unigram` (subwords with bytes as the last resort), `wordpiece`, `word`, `char`, or a tokenizer.json [default: bpe].
-    #[arg(long, visible_alias = "tokenizer-type", value_name = "KIND|FILE")]
+    /// `bpe` or `unigram` (subwords with bytes as the last resort), `wordpiece`, `word`, `char`; or a finished one: a
+    /// tokenizer.json, a SentencePiece .model, or a folder with the tokenizer of a model [default: bpe].
+    #[arg(long, visible_alias = "tokenizer-type", value_name = "KIND|FILE|DIR")]
     pub tokenizer: Option<String>,
-    /// Pieces of the vocabulary [default: by corpus size].
+    /// `joint`: one vocabulary for both languages; `separate`: one for each, as suits scripts that share nothing. `--tie` is
+    /// then `decoder` or `none` [default: joint].
+    #[arg(long, value_name = "WHICH", value_parser = ["joint", "separate"])]
+    pub vocab: Option<String>,
+    /// Pieces of the vocabulary, or of each [default: by corpus size].
     #[arg(long, value_name = "N")]
     pub vocab_size: Option<usize>,
     /// Lower-case all text.
@@ -52,7 +57,7 @@ pub struct DoctorArgs {
     /// Target language, as in the file names.
     #[arg(long, value_name = "LANG")]
     pub to: Option<String>,
-    /// A tokenizer.json or a model directory: also count the lines it has unknown characters in.
+    /// A tokenizer.json, a SentencePiece .model or a model directory: also count the lines it has unknown characters in.
     #[arg(long, value_name = "FILE|DIR")]
     pub tokenizer: Option<PathBuf>,
     /// `text`: for reading; `json`: one object.

@@ -44,8 +44,7 @@ fn table(path: &Path) -> Target {
 }
 
 fn corpus(args: &DoctorArgs, target: &Target) -> anyhow::Result<Diagnosis> {
-    let file = |path: &Path| if path.is_dir() { path.join("tokenizer.json") } else { path.to_path_buf() };
-    let tokenizer = args.tokenizer.as_deref().map(|path| Tokenizer::open(file(path))).transpose()?;
+    let tokenizer = args.tokenizer.as_deref().map(Tokenizer::open).transpose()?;
     Ok(doctor::corpus(target, args.from.as_deref(), args.to.as_deref(), tokenizer.as_ref())?)
 }
 

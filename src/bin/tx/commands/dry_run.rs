@@ -48,7 +48,7 @@ fn println(line: String) {
 /// Parameters by part.
 fn model(prepared: &Prepared) {
     let settings = &prepared.origin.settings;
-    let config = settings.config(prepared.tokenizer.vocab_size(), prepared.tokenizer.special_ids());
+    let config = settings.config(prepared.tokenizer.vocab_sizes(), prepared.tokenizer.special_ids());
     let all = parameters(&config);
     let count = |of: &dyn Fn(&str) -> bool| -> usize {
         all.iter().filter(|p| of(&p.name)).map(|p| p.shape.iter().product::<usize>()).sum()
@@ -56,7 +56,10 @@ fn model(prepared: &Prepared) {
     let (encoder, decoder) =
         (count(&|name| name.contains("encoder.layers")), count(&|name| name.contains("decoder.layers")));
     let total = count(&|_| true);
-    println(format!("vocabulary: {} pieces", prepared.tokenizer.vocab_size()));
+    println(match prepared.tokenizer.vocab_sizes() {
+        [src, _] if prepared.tokenizer.is_joint() => format!("vocabulary: {src} pieces"),
+        [src, tgt] => format!("vocabularies: {src} and {tgt} pieces"),
+    });
     println(format!(
         "parameters: {total}: encoder {encoder}, decoder {decoder}, embeddings and output {}",
         total - encoder - decoder

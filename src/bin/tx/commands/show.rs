@@ -31,7 +31,7 @@ pub fn run(args: ShowArgs) -> anyhow::Result<ExitCode> {
 fn describe(name: String, size: Option<u64>, checkpoint: Checkpoint) -> anyhow::Result<Value> {
     let config = checkpoint.config.clone();
     let parameters: usize = checkpoint.weights.values().map(|tensor| tensor.elem_count()).sum();
-    let (src, tgt) = (checkpoint.tokenizer.vocab_size(), checkpoint.tokenizer.tgt().vocab_size());
+    let [src, tgt] = checkpoint.tokenizer.vocab_sizes();
     let files: Vec<&str> = checkpoint.tokenizer.files().iter().map(|(name, _)| *name).collect();
     let sha256 = checkpoint.tokenizer.hash();
     let (info, precision) = (checkpoint.info.clone(), checkpoint.precision);

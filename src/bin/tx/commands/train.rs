@@ -34,7 +34,8 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     let (given, tokenizer_file) = given(&args);
     // What no corpus can make right is refused before one is read.
     let settings = Settings::resolve(&given, 0).and_then(|settings| settings.check().map(|()| settings));
-    if let Err(error) = settings.and_then(|settings| settings.config(1 << 16, SpecialIds::default()).check())
+    if let Err(error) =
+        settings.and_then(|settings| settings.config([1 << 16; 2], SpecialIds::default()).check())
     {
         usage_error("train", error);
     }
@@ -151,11 +152,11 @@ fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
     let kind = corpus.tokenizer.as_deref().filter(|name| Kind::NAMES.contains(name));
     let file = corpus.tokenizer.as_ref().filter(|_| kind.is_none()).map(PathBuf::from);
     if let Some(file) = &file {
-        if !file.is_file() {
+        if !file.exists() {
             usage_error(
                 "train",
                 format!(
-                    "--tokenizer {}: expected {} or a tokenizer.json file",
+                    "--tokenizer {}: expected {}, a tokenizer.json, a SentencePiece .model or a folder with one of them",
                     file.display(),
                     Kind::NAMES.join(", ")
                 ),
@@ -180,6 +181,7 @@ fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
         "heads": shape.heads,
         "d_ff": shape.ff,
         "activation": shape.activation,
+        "vocab": corpus.vocab,
         "tie": shape.tie,
         "norm": shape.norm,
         "positions": shape.positions,
