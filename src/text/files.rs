@@ -3,6 +3,7 @@
 
 use super::{Engine, Tokenizer};
 use crate::{Error, Result};
+use serde_json::Value;
 use std::path::Path;
 
 /// `tokenizer.json` of the `tokenizers` library: ours.
@@ -15,13 +16,15 @@ const OPUS: [&str; 3] = ["source.spm", "target.spm", "vocab.json"];
 const OPUS_TARGET: &str = "target_vocab.json";
 /// M2M100.
 const M2M100: [&str; 2] = ["sentencepiece.bpe.model", "vocab.json"];
+/// NLLB: the ids are those of fairseq.
+const NLLB: [&str; 2] = [M2M100[0], SPECIAL_TOKENS_MAP];
 /// A SentencePiece model with its own ids.
 const SENTENCEPIECE: &str = "sentencepiece.model";
-/// Where M2M100 lists its languages, whose ids follow those of the pieces.
+/// Where M2M100 and NLLB list their languages, whose ids follow those of the pieces.
 const SPECIAL_TOKENS_MAP: &str = "special_tokens_map.json";
 
 /// All forms, in the order in which they are looked for.
-const FORMS: [&[&str]; 5] = [&OPUS, &TWO_JSON, &[JSON], &M2M100, &[SENTENCEPIECE]];
+const FORMS: [&[&str]; 6] = [&OPUS, &TWO_JSON, &[JSON], &M2M100, &NLLB, &[SENTENCEPIECE]];
 
 /// A tokenizer's files by name.
 pub type Files<'a> = Vec<(&'static str, &'a [u8])>;
@@ -69,9 +72,17 @@ impl Tokenizer {
         } else if form == TWO_JSON {
             Ok(json(TWO_JSON[0])?.with_target(json(TWO_JSON[1])?))
         } else if form == M2M100 {
-            let ids = with_languages(&file(M2M100[1])?, get(SPECIAL_TOKENS_MAP)?.as_deref());
-            let ids = ids.map_err(|what| Error::format(path(M2M100[1]), what))?;
-            spm(M2M100[0], M2M100[1], &ids)
+            let ids = serde_json::from_slice(&file(M2M100[1])?).map_err(|error| {
+                let what = format!(
+                    "expected an object of pieces and their ids, found {error}; fetch the file again"
+                );
+                Error::format(path(M2M100[1]), what)
+            })?;
+            spm(M2M100[0], M2M100[1], &with_languages(ids, get(SPECIAL_TOKENS_MAP)?.as_deref()))
+        } else if form == NLLB {
+            let model = Self::from_sentencepiece(&file(NLLB[0])?, path(NLLB[0]), None)?;
+            let ids = fairseq_ids(model.pieces()).map_err(|what| Error::format(path(NLLB[0]), what))?;
+            spm(NLLB[0], NLLB[1], &with_languages(ids, Some(&file(NLLB[1])?)))
         } else if form == [SENTENCEPIECE] {
             Self::from_sentencepiece(&file(SENTENCEPIECE)?, path(SENTENCEPIECE), None)
         } else {
@@ -109,21 +120,38 @@ impl Tokenizer {
     }
 }
 
-/// The ids of M2M100's pieces with those of the languages that `special_tokens` lists, as `M2M100Tokenizer` numbers them.
-fn with_languages(ids: &[u8], special_tokens: Option<&[u8]>) -> std::result::Result<Vec<u8>, String> {
-    type Ids = serde_json::Map<String, serde_json::Value>;
-    let mut ids: Ids = serde_json::from_slice(ids).map_err(|e| {
-        format!("expected an object of pieces and their ids, found {e}; fetch the file again")
-    })?;
-    let special: Option<serde_json::Value> =
-        special_tokens.and_then(|bytes| serde_json::from_slice(bytes).ok());
+/// Ids by piece.
+type Ids = serde_json::Map<String, Value>;
+
+/// The ids of the pieces with those of the languages that `special_tokens` lists, as `M2M100Tokenizer` and `NllbTokenizer` number
+/// them.
+fn with_languages(mut ids: Ids, special_tokens: Option<&[u8]>) -> Vec<u8> {
+    let special: Option<Value> = special_tokens.and_then(|bytes| serde_json::from_slice(bytes).ok());
     let listed = special.as_ref().and_then(|json| json["additional_special_tokens"].as_array());
-    let name = |token: &serde_json::Value| token.as_str().or(token["content"].as_str()).map(String::from);
+    let name = |token: &Value| token.as_str().or(token["content"].as_str()).map(String::from);
     for language in listed.into_iter().flatten().filter_map(name) {
         let next = ids.len();
         ids.entry(language).or_insert(next.into());
     }
-    serde_json::to_vec(&ids).map_err(|error| error.to_string())
+    Value::Object(ids).to_string().into_bytes()
+}
+
+/// fairseq's ids of the pieces of a SentencePiece model: its own special ones, then the others.
+fn fairseq_ids(pieces: &[String]) -> std::result::Result<Ids, String> {
+    let [pad, unk, bos, eos] = super::SPECIAL_TOKENS;
+    let Some(plain) = pieces.strip_prefix(&[unk, bos, eos].map(String::from)) else {
+        return Err(format!(
+            "its first pieces are {:?}, expected {unk} {bos} {eos} as in NLLB",
+            &pieces[..pieces.len().min(3)]
+        ));
+    };
+    let special = [bos, pad, eos, unk].map(String::from);
+    Ok(special
+        .into_iter()
+        .chain(plain.iter().cloned())
+        .enumerate()
+        .map(|(id, piece)| (piece, id.into()))
+        .collect())
 }
 
 #[cfg(test)]
@@ -162,12 +190,32 @@ mod tests {
 
     #[test]
     fn languages_follow_the_pieces() {
-        let ids = br#"{"<s>":0,"<pad>":1,"</s>":2,"<unk>":3,"a":4}"#;
+        let ids = serde_json::from_str(r#"{"<s>":0,"<pad>":1,"</s>":2,"<unk>":3,"a":4}"#).unwrap();
         let special = br#"{"additional_special_tokens":["__af__",{"content":"__ko__"}]}"#;
         let found: HashMap<String, u32> =
-            serde_json::from_slice(&with_languages(ids, Some(special)).unwrap()).unwrap();
+            serde_json::from_slice(&with_languages(ids, Some(special))).unwrap();
         assert_eq!((found["__af__"], found["__ko__"], found.len()), (5, 6, 7));
-        assert!(with_languages(b"[", None).is_err());
+    }
+
+    /// NllbTokenizer: the pieces one further than in the model, then the languages.
+    #[test]
+    fn ids_of_fairseq() {
+        let mut model = Vec::new();
+        let packed: &[u8] = include_bytes!("../../tests/golden/sentencepiece/bpe.model.gz");
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed), &mut model).unwrap();
+        let special = br#"{"additional_special_tokens":["eng_Latn","kor_Hang"]}"#;
+        let nllb = opened(&vec![(NLLB[0], &model), (NLLB[1], special)]);
+        let own = Tokenizer::from_sentencepiece(&model, "bpe.model", None).unwrap();
+        let text = "The dog is here.";
+        let (ids, its) = (nllb.encode(text).unwrap(), own.encode(text).unwrap());
+        let words = its.len() - 1;
+        assert!(words > 3 && its[..words].iter().all(|&id| id > 2), "{its:?}");
+        assert_eq!(ids[..words], its[..words].iter().map(|id| id + 1).collect::<Vec<_>>());
+        assert_eq!((ids[words], nllb.special_ids().pad), (2, 1));
+        let languages = ["eng_Latn", "kor_Hang"].map(|name| nllb.id(name).unwrap() as usize);
+        assert_eq!(languages, [own.vocab_size() + 1, own.vocab_size() + 2]);
+        assert_eq!(nllb.decode(&ids).unwrap(), own.decode(&its).unwrap());
+        assert!(fairseq_ids(&["<pad>".to_string()]).unwrap_err().contains("expected <unk> <s> </s>"));
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Tokenizer {
         inner.with_truncation(None).map_err(|e| bad(e.to_string()))?;
         inner.set_encode_special_tokens(true);
         let pieces = by_id(inner.get_vocab(true).into_iter().collect()).map_err(bad)?;
-        let special = special_ids(&inner).map_err(bad)?;
+        let special = special_ids(|token| inner.token_to_id(token)).map_err(bad)?;
         let engine = Engine::Json(Arc::new(inner));
         Ok(Tokenizer { engine, file: json.to_vec(), vocab: None, pieces, special, tgt: None })
     }
@@ -284,19 +284,17 @@ pub(crate) fn by_id(vocab: Vec<(String, u32)>) -> Result<Vec<String>, String> {
     Ok(by_id.into_iter().map(|(_, piece)| piece).collect())
 }
 
-/// Finds the special tokens by their text.
-fn special_ids(inner: &tokenizers::Tokenizer) -> Result<SpecialIds, String> {
-    let ids = SPECIAL_TOKENS.map(|token| inner.token_to_id(token));
-    if let [Some(pad), Some(unk), Some(bos), Some(eos)] = ids {
-        return Ok(SpecialIds { pad, unk, bos, eos });
-    }
-    let missing: Vec<&str> =
-        SPECIAL_TOKENS.iter().zip(ids).filter(|(_, id)| id.is_none()).map(|(token, _)| *token).collect();
-    Err(format!(
-        "the vocabulary lacks {}; a translation model needs {}",
-        missing.join(" "),
-        SPECIAL_TOKENS.join(" ")
-    ))
+/// The special tokens by their text. A missing start or padding mark is the other of the two, else the unknown piece: all that a
+/// search never gives.
+fn special_ids(id: impl Fn(&str) -> Option<u32>) -> Result<SpecialIds, String> {
+    let [pad, unk, bos, eos] = SPECIAL_TOKENS.map(id);
+    let (Some(unk), Some(eos)) = (unk, eos) else {
+        return Err(format!(
+            "the vocabulary lacks {} or {}; a translation model needs both",
+            SPECIAL_TOKENS[1], SPECIAL_TOKENS[3]
+        ));
+    };
+    Ok(SpecialIds { pad: pad.or(bos).unwrap_or(unk), unk, bos: bos.or(pad).unwrap_or(unk), eos })
 }
 
 #[cfg(test)]

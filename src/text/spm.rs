@@ -6,7 +6,7 @@
 //! with its `split_special_tokens=True`.
 
 use super::sentencepiece::{SentencePiece, Token};
-use super::{SPECIAL_TOKENS, by_id};
+use super::{by_id, special_ids};
 use crate::config::SpecialIds;
 use std::collections::HashMap;
 
@@ -50,7 +50,7 @@ impl Spm {
                 format!("expected an object of pieces and their ids, found {e}; fetch the file again")
             })?;
             let pieces = by_id(ids.clone().into_iter().collect())?;
-            let special = special_of_vocab(&ids)?;
+            let special = special_ids(|token| ids.get(token).copied())?;
             Ok((Vocab::new(&model, ids, &pieces, special.unk), pieces, special))
         };
         let (vocab, pieces, special) = read().map_err(Fault::Vocab)?;
@@ -143,7 +143,7 @@ pub(super) fn is_code(piece: &str) -> bool {
     piece.len() > 4 && piece.starts_with(">>") && piece.ends_with("<<")
 }
 
-/// A missing start or padding mark is the other of the two, else the unknown piece: all that a search never gives.
+/// What is missing is replaced as by [`special_ids`].
 fn special_of_model(model: &SentencePiece) -> Result<SpecialIds, String> {
     let found = model.specials();
     let eos =
@@ -155,12 +155,4 @@ fn special_of_model(model: &SentencePiece) -> Result<SpecialIds, String> {
         bos: found.bos.or(found.pad).unwrap_or(unk),
         eos,
     })
-}
-
-fn special_of_vocab(ids: &HashMap<String, u32>) -> Result<SpecialIds, String> {
-    let [pad, unk, bos, eos] = SPECIAL_TOKENS.map(|token| ids.get(token).copied());
-    let (Some(unk), Some(eos)) = (unk, eos) else {
-        return Err(format!("the vocabulary lacks {} or {}", SPECIAL_TOKENS[1], SPECIAL_TOKENS[3]));
-    };
-    Ok(SpecialIds { pad: pad.or(bos).unwrap_or(unk), unk, bos: bos.or(pad).unwrap_or(unk), eos })
 }

@@ -310,6 +310,17 @@ fn a_saved_file_is_the_same_tokenizer() {
     std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
 
+/// As in the tokenizer.json of OPUS-MT models, which have no start mark.
+#[test]
+fn a_missing_start_or_padding_mark_is_the_other() {
+    let json = String::from_utf8(WORD.files()[0].1.to_vec()).unwrap();
+    let special = |json: &str| Tokenizer::from_bytes(json.as_bytes(), "").unwrap().special_ids();
+    let all = WORD.special_ids();
+    let (no_bos, no_pad) = (special(&json.replace("<s>", "[BOS]")), special(&json.replace("<pad>", "[PAD]")));
+    assert_eq!((no_bos.pad, no_bos.bos, no_bos.eos), (all.pad, all.pad, all.eos));
+    assert_eq!((no_pad.pad, no_pad.bos, no_pad.unk), (all.bos, all.bos, all.unk));
+}
+
 #[test]
 fn a_bad_file_is_refused_with_its_name_and_fault() {
     let message =
@@ -318,8 +329,8 @@ fn a_bad_file_is_refused_with_its_name_and_fault() {
     let cut = message(&json[..json.len() / 2]);
     assert!(cut.contains("some/tokenizer.json") && cut.contains("column") && cut.contains("fetch"), "{cut}");
     assert!(message("{}").contains("not a tokenizer"), "{}", message("{}"));
-    let lacks = message(&json.replace("<pad>", "[PAD]").replace("<s>", "[BOS]"));
-    assert!(lacks.contains("lacks <pad> <s>;"), "{lacks}");
+    let lacks = message(&json.replace("</s>", "[EOS]"));
+    assert!(lacks.contains("lacks <unk> or </s>;"), "{lacks}");
     let mut file: serde_json::Value = serde_json::from_str(&json).unwrap();
     file["model"]["vocab"]["▁The"] = 4000.into();
     let gap = message(&file.to_string());

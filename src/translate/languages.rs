@@ -73,7 +73,7 @@ impl Translator {
             let asked = language.unwrap_or_default();
             let found: Vec<u32> = named
                 .iter()
-                .filter(|(name, _)| *name == asked || (!asked.is_empty() && is_short_for(asked, name)))
+                .filter(|(name, _)| *name == asked || (scheme == Scheme::Nllb && is_short_for(asked, name)))
                 .map(|(_, id)| *id)
                 .collect();
             match (found.as_slice(), language) {
@@ -140,9 +140,37 @@ impl Translator {
     }
 }
 
-/// Whether `short`, two or three letters, means the language of a name with a script: `deu` is `deu_Latn`.
+/// The languages whose code stands for a group in ISO 639-3, and the one of the group that NLLB means.
+const GROUPS: [(&str, &str); 19] = [
+    ("ara", "arb"),
+    ("aym", "ayr"),
+    ("aze", "azj"),
+    ("fas", "pes"),
+    ("kur", "kmr"),
+    ("lav", "lvs"),
+    ("mlg", "plt"),
+    ("mon", "khk"),
+    ("msa", "zsm"),
+    ("nep", "npi"),
+    ("nor", "nob"),
+    ("ori", "ory"),
+    ("orm", "gaz"),
+    ("pus", "pbt"),
+    ("que", "quy"),
+    ("sqi", "als"),
+    ("swa", "swh"),
+    ("uzb", "uzn"),
+    ("yid", "ydd"),
+];
+
+/// Whether `short` means the language of a name with a script: `de`, `deu` and `de-Latn` are `deu_Latn`.
 fn is_short_for(short: &str, name: &str) -> bool {
-    name.split_once('_').is_some_and(|(language, _)| language == short)
+    let (language, script) = short.split_once(['-', '_']).map_or((short, None), |(a, b)| (a, Some(b)));
+    let three = isolang::Language::from_639_1(language).map_or(language, |language| language.to_639_3());
+    let one = GROUPS.iter().find(|(group, _)| *group == three).map_or(three, |(_, one)| one);
+    name.split_once('_').is_some_and(|(language, its_script)| {
+        (language == one || language == three) && script.is_none_or(|script| script == its_script)
+    })
 }
 
 #[cfg(test)]
@@ -162,6 +190,16 @@ mod tests {
         for piece in [">><<", "____", "▁__a", "Kor_Hang", "kor_hang", "kor_Hangu", ">>a b<<"] {
             assert_eq!(of(piece), [None, None, None], "{piece}");
         }
-        assert!(is_short_for("kor", "kor_Hang") && !is_short_for("ko", "kor_Hang"));
+        for short in ["kor", "ko", "ko-Hang", "kor_Hang"] {
+            assert!(is_short_for(short, "kor_Hang"), "{short}");
+        }
+        for short in ["", "k", "kor_Latn", "ja", "_Hang"] {
+            assert!(!is_short_for(short, "kor_Hang"), "{short}");
+        }
+        assert!(
+            is_short_for("ar", "arb_Arab")
+                && is_short_for("zh-Hant", "zho_Hant")
+                && is_short_for("fa", "pes_Arab")
+        );
     }
 }
