@@ -43,6 +43,7 @@ fn a_model_in_one_file_is_the_model() {
         (golden("multilingual/m2m100"), &["--from", "en", "--to", "fr"]),
         (golden("families/pegasus"), &[]),
         (golden("families/marian-npz"), &[]),
+        (golden("multilingual/opus-release"), &["--to", "fr"]),
     ];
     for (index, (model, more)) in models.iter().enumerate() {
         let file = folder.path().join(format!("{index}.safetensors"));
@@ -64,6 +65,39 @@ fn a_model_in_one_file_is_the_model() {
     let wrong =
         run(&["translate", "--model", golden("model.safetensors").to_str().unwrap(), "--text", "we"], b"");
     assert!(stderr(&wrong).contains("not a model in one file"), "{}", stderr(&wrong));
+}
+
+/// As the same damage in a directory.
+#[test]
+fn a_damaged_file_is_refused_for_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    let path = path.to_str().unwrap();
+    ok(&["bundle", golden("tiny-marian").to_str().unwrap(), path]);
+    let whole = std::fs::read(path).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&whole).unwrap();
+    let without = |gone: [&str; 2]| {
+        let rest = tensors.iter().filter(|(name, _)| !gone.contains(name));
+        let (_, header) = safetensors::SafeTensors::read_metadata(&whole).unwrap();
+        safetensors::serialize(rest, header.metadata().clone()).unwrap()
+    };
+    let expected = format!("its header asks for {}", whole.len());
+    let lfs = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+    let (bias, norm) = ("model.encoder.layers.0.fc1.bias", "model.encoder.layers.0.final_layer_norm.bias");
+    for (content, parts) in [
+        (whole[..whole.len() * 9 / 10].to_vec(), vec![expected.as_str()]),
+        (whole[..7].to_vec(), vec!["7 bytes"]),
+        ([&whole[..], &[0; 16]].concat(), vec![&expected]),
+        (lfs.to_vec(), vec!["Git LFS"]),
+        (b"<!DOCTYPE html><html></html>".to_vec(), vec!["HTML"]),
+        (without([bias, norm]), vec![bias, norm, "is missing"]),
+        (without(["tx.file/config.json", "tx.file/tokenizer.json"]), vec!["config.json: missing"]),
+    ] {
+        std::fs::write(path, content).unwrap();
+        let output = run(&["translate", "--model", path, "--text", "we"], b"");
+        assert_eq!(output.status.code(), Some(1));
+        assert_parts(&stderr(&output), &[&[path][..], &parts].concat());
+    }
 }
 
 #[test]

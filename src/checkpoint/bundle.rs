@@ -1,6 +1,7 @@
 //! A model as one safetensors file: its tensors, and each of its other files as a tensor of bytes.
 
 use super::files::{self, Contents, write_atomically};
+use super::tensors;
 use super::{CONFIG, Checkpoint, GENERATION, INT8_WEIGHTS, TOKENIZER_CONFIG, WEIGHTS, weights_file};
 use crate::error::{Error, Result};
 use crate::text::Tokenizer;
@@ -21,7 +22,7 @@ pub fn write(folder: &Path, out: &Path) -> Result<()> {
     let stored = weights_file(folder);
     let map = files::map(&folder.join(stored))?;
     let wrong = |error: safetensors::SafeTensorError| Error::format(folder.join(stored), error.to_string());
-    let tensors = SafeTensors::deserialize(map.bytes()).map_err(wrong)?;
+    let tensors = tensors::open(map.bytes(), &folder.join(stored))?;
     let tokenizer = Tokenizer::open_folder(folder)?;
     let mut others: Vec<(String, Vec<u8>)> =
         tokenizer.files().into_iter().map(|(name, bytes)| (name.to_string(), bytes.to_vec())).collect();
@@ -84,12 +85,10 @@ impl<'a> Bundle<'a> {
                     .to_string(),
             )
         };
-        let (_, header) = SafeTensors::read_metadata(map).map_err(|error| {
-            Error::format(path, format!("not a readable safetensors file of {} bytes: {error}", map.len()))
-        })?;
+        let tensors = tensors::open(map, path)?;
+        let (_, header) =
+            SafeTensors::read_metadata(map).map_err(|error| Error::format(path, error.to_string()))?;
         let stored = header.metadata().as_ref().and_then(|entries| entries.get(STORED)).ok_or_else(none)?;
-        let tensors =
-            SafeTensors::deserialize(map).map_err(|error| Error::format(path, error.to_string()))?;
         let file =
             |(name, view): (&str, TensorView<'a>)| Some((name.strip_prefix(FILE)?.to_string(), view.data()));
         Ok(Bundle { map, files: tensors.iter().filter_map(file).collect(), stored: stored.clone() })

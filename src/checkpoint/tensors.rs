@@ -22,11 +22,7 @@ pub fn parse(contents: &dyn Contents, path: &Path, device: &Device) -> Result<We
     if path.extension().is_some_and(|extension| extension == "bin") {
         return torch::parse(contents, path, device);
     }
-    let bytes = contents.bytes();
-    let header = header(bytes).unwrap_or_default();
-    names::refuse(&names::repeated_keys(header)).map_err(|what| Error::format(path, what))?;
-    let file =
-        SafeTensors::deserialize(bytes).map_err(|error| Error::format(path, diagnose(bytes, &error)))?;
+    let file = open(contents.bytes(), path)?;
     let mut weights = Weights::new();
     for (name, view) in file.iter().filter(|(name, _)| !name.starts_with(bundle::FILE)) {
         if view.dtype() == Dtype::I8 {
@@ -53,6 +49,13 @@ pub fn parse(contents: &dyn Contents, path: &Path, device: &Device) -> Result<We
         contents.release(view.data());
     }
     Ok(weights)
+}
+
+/// The tensors of a safetensors file as they are stored; `path` is for messages.
+pub(super) fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<SafeTensors<'a>> {
+    let repeated = names::repeated_keys(header(bytes).unwrap_or_default());
+    names::refuse(&repeated).map_err(|what| Error::format(path, what))?;
+    SafeTensors::deserialize(bytes).map_err(|error| Error::format(path, diagnose(bytes, &error)))
 }
 
 /// The floating-point numbers `data` of type `dtype` as f32.
