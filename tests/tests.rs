@@ -20,6 +20,7 @@ mod formats;
 /// Gradients and training steps against PyTorch.
 mod gradients;
 /// Damaged and crafted models: every reader says what is wrong, in time and memory.
+mod head_profile;
 mod hostile;
 /// Models of the Hugging Face Hub: fetched, checked, refused, listed.
 #[cfg(feature = "hub")]

@@ -6,6 +6,7 @@ use super::layers::Layers;
 use super::linear::Linear;
 use super::pass::Pass;
 use super::trace::Kind;
+use super::walk::Quantity;
 use crate::error::Result;
 use crate::ops::{Ancestors, Spans, attention, cached_attention, self_attention};
 use candle_core::{D, Tensor};
@@ -17,20 +18,36 @@ struct Heads {
     out_proj: Linear,
     n_heads: usize,
     dropout: f32,
-    kind: Kind,
+    name: String,
+    place: Place,
 }
 
+/// Which attention it is, and in which layer, from 0.
+pub type Place = (Kind, usize);
+
 impl Heads {
-    fn new(layers: &Layers, name: &str, n_heads: usize, kind: Kind) -> Result<Self> {
+    fn new(layers: &Layers, name: &str, n_heads: usize, place: Place) -> Result<Self> {
         let out_proj = layers.linear(&[&format!("{name}.out_proj")])?;
-        Ok(Heads { out_proj, n_heads, dropout: layers.config.dropout.attention, kind })
+        Ok(Heads {
+            out_proj,
+            n_heads,
+            dropout: layers.config.dropout.attention,
+            name: name.to_string(),
+            place,
+        })
     }
 
-    /// The queries q [n_q, d] look at the keys and values kv [n_k, 2d] that `spans` give them → [n_q, d].
-    fn attend(&self, q: &Tensor, kv: &Tensor, spans: &Arc<Spans>, pass: &mut Pass) -> Result<Tensor> {
-        pass.record(self.kind, q, kv, spans, self.n_heads)?;
-        let dropout = pass.next_dropout(self.dropout);
-        self.out_proj.forward(&attention(q, kv, spans, self.n_heads, dropout)?)
+    /// Records that the queries q [n_q, d] look at the keys and values kv [n_k, 2d] that `spans` give them.
+    fn record(&self, q: &Tensor, kv: &Tensor, spans: &Arc<Spans>, pass: &mut Pass) -> Result<()> {
+        pass.record((self.place.0, &self.name), q, kv, spans, self.n_heads)
+    }
+
+    /// Concat(head_1, ..., head_h) W_O of the outputs [n, d] of the heads → [n, d]
+    fn combine(&self, outputs: Tensor, pass: &mut Pass) -> Result<Tensor> {
+        let (kind, layer) = self.place;
+        let out = self.out_proj.forward(&pass.leave_out(kind, layer, self.n_heads, outputs)?)?;
+        pass.note(&self.name, Quantity::MultiHead, || Ok(out.clone()))?;
+        Ok(out)
     }
 }
 
@@ -54,11 +71,11 @@ pub enum View<'a> {
 
 impl SelfAttention {
     /// The attention stored under `name`.
-    pub(super) fn new(layers: &Layers, name: &str, n_heads: usize, kind: Kind) -> Result<Self> {
+    pub(super) fn new(layers: &Layers, name: &str, n_heads: usize, place: Place) -> Result<Self> {
         let [q, k, v] = ["q_proj", "k_proj", "v_proj"].map(|part| format!("{name}.{part}"));
         Ok(SelfAttention {
             qkv_proj: layers.linear(&[&q, &k, &v])?,
-            heads: Heads::new(layers, name, n_heads, kind)?,
+            heads: Heads::new(layers, name, n_heads, place)?,
         })
     }
 
@@ -70,7 +87,7 @@ impl SelfAttention {
         let heads = &self.heads;
         let out = match view {
             View::Sentences(spans) => {
-                pass.record(heads.kind, &q, &kv, spans, heads.n_heads)?;
+                heads.record(&q, &kv, spans, pass)?;
                 self_attention(&qkv, spans, heads.n_heads, pass.next_dropout(heads.dropout))?
             }
             View::Cached(past, ancestors) => {
@@ -79,7 +96,7 @@ impl SelfAttention {
                 cached_attention(&q, past, ancestors, heads.n_heads)?
             }
         };
-        heads.out_proj.forward(&out)
+        heads.combine(out, pass)
     }
 }
 
@@ -93,12 +110,12 @@ pub struct CrossAttention {
 
 impl CrossAttention {
     /// The attention stored under `name`.
-    pub(super) fn new(layers: &Layers, name: &str, n_heads: usize) -> Result<Self> {
+    pub(super) fn new(layers: &Layers, name: &str, n_heads: usize, layer: usize) -> Result<Self> {
         let [q, k, v] = ["q_proj", "k_proj", "v_proj"].map(|part| format!("{name}.{part}"));
         Ok(CrossAttention {
             q_proj: layers.linear(&[&q])?,
             kv_proj: layers.linear(&[&k, &v])?,
-            heads: Heads::new(layers, name, n_heads, Kind::Cross)?,
+            heads: Heads::new(layers, name, n_heads, (Kind::Cross, layer))?,
         })
     }
 
@@ -109,6 +126,9 @@ impl CrossAttention {
 
     /// Every row of x [n_q, d] looks at the rows of [`CrossAttention::keys_values`] that `spans` give it → [n_q, d].
     pub fn forward(&self, x: &Tensor, kv: &Tensor, spans: &Arc<Spans>, pass: &mut Pass) -> Result<Tensor> {
-        self.heads.attend(&self.q_proj.forward(x)?, kv, spans, pass)
+        let (heads, q) = (&self.heads, self.q_proj.forward(x)?);
+        heads.record(&q, kv, spans, pass)?;
+        let dropout = pass.next_dropout(heads.dropout);
+        heads.combine(attention(&q, kv, spans, heads.n_heads, dropout)?, pass)
     }
 }

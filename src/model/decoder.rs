@@ -26,12 +26,17 @@ struct DecoderLayer {
 }
 
 impl DecoderLayer {
-    fn new(layers: &Layers, name: &str) -> Result<Self> {
-        let heads = layers.config.decoder.heads;
+    fn new(layers: &Layers, layer: usize) -> Result<Self> {
+        let (heads, name) = (layers.config.decoder.heads, &format!("model.decoder.layers.{layer}"));
         Ok(DecoderLayer {
-            self_attn: SelfAttention::new(layers, &format!("{name}.self_attn"), heads, Kind::DecoderSelf)?,
+            self_attn: SelfAttention::new(
+                layers,
+                &format!("{name}.self_attn"),
+                heads,
+                (Kind::DecoderSelf, layer),
+            )?,
             self_attn_residual: Residual::new(layers, &format!("{name}.self_attn_layer_norm"))?,
-            encoder_attn: CrossAttention::new(layers, &format!("{name}.encoder_attn"), heads)?,
+            encoder_attn: CrossAttention::new(layers, &format!("{name}.encoder_attn"), heads, layer)?,
             encoder_attn_residual: Residual::new(layers, &format!("{name}.encoder_attn_layer_norm"))?,
             feed_forward: FeedForward::new(layers, name)?,
             final_residual: Residual::new(layers, &format!("{name}.final_layer_norm"))?,
@@ -128,7 +133,7 @@ pub struct Decoder {
 impl Decoder {
     /// The decoder of a checkpoint.
     pub(super) fn new(layers: &Layers) -> Result<Self> {
-        let layer = |i| DecoderLayer::new(layers, &format!("model.decoder.layers.{i}"));
+        let layer = |i| DecoderLayer::new(layers, i);
         Ok(Decoder {
             layers: (0..layers.config.decoder.layers).map(layer).collect::<Result<_>>()?,
             norm: LastNorm::new(layers, "model.decoder")?,
@@ -151,7 +156,7 @@ impl Decoder {
             let memory = layer.encoder_attn.keys_values(memory)?;
             x = layer.forward(&x, View::Sentences(&own), &memory, &spans, pass)?;
         }
-        self.norm.forward(x)
+        self.norm.forward(x, pass)
     }
 
     /// The state before the first step: one row for each sentence of the memory [n_src, d].
@@ -175,6 +180,6 @@ impl Decoder {
         for (layer, (past, memory)) in self.layers.iter().zip(past.iter_mut().zip(memory)) {
             x = layer.forward(&x, View::Cached(past, ancestors), memory, spans, &mut Pass::inference())?;
         }
-        self.norm.forward(x)
+        self.norm.forward(x, &mut Pass::inference())
     }
 }

@@ -1,6 +1,7 @@
 //! Token embeddings and positional encoding (sections 3.4 and 3.5).
 
 use super::pass::Pass;
+use super::walk::Quantity;
 use crate::config::{Config, Positions};
 use crate::error::Result;
 use crate::ops::{self, Lookup, PackedLinear};
@@ -45,6 +46,7 @@ pub enum Table {
 /// x = dropout(E\[id\] · √d + PE(pos))
 #[derive(Debug)]
 pub struct Embedding {
+    name: String,
     table: Table,
     positions: Tensor,
     scale: f64,
@@ -53,22 +55,37 @@ pub struct Embedding {
 
 impl Embedding {
     /// An embedding over the positional encoding `positions` [n_positions, d].
-    pub fn new(config: &Config, table: Table, positions: Tensor) -> Self {
+    pub fn new(config: &Config, (name, table): (&str, Table), positions: Tensor) -> Self {
         let scale = if config.scale_embedding { (config.d_model as f64).sqrt() } else { 1.0 };
-        Embedding { table, positions, scale, dropout: config.dropout.residual }
+        Embedding { name: name.to_string(), table, positions, scale, dropout: config.dropout.residual }
+    }
+
+    /// The rows [n, d] of the table for `ids`.
+    pub fn rows(&self, ids: &[u32]) -> Result<Tensor> {
+        match &self.table {
+            Table::Dense(weight) => Ok(weight.index_select(&Tensor::new(ids, weight.device())?, 0)?),
+            Table::Packed(weight) => weight.rows(ids),
+        }
     }
 
     /// Rows [n, d] of the tokens `ids`, row i at position `positions[i]` of its sentence.
     pub fn forward(&self, ids: &[u32], positions: &[u32], pass: &mut Pass) -> Result<Tensor> {
         let dropout = pass.next_dropout(self.dropout);
         let lookup = |ids| Lookup { ids, positions, scale: self.scale, dropout };
-        match &self.table {
-            Table::Dense(weight) => ops::embedding(weight, &self.positions, &lookup(ids)),
+        let x = match &self.table {
+            Table::Dense(weight) => ops::embedding(weight, &self.positions, &lookup(ids))?,
             Table::Packed(weight) => {
                 let every: Vec<u32> = (0..ids.len() as u32).collect();
-                ops::embedding(&weight.rows(ids)?, &self.positions, &lookup(&every))
+                ops::embedding(&weight.rows(ids)?, &self.positions, &lookup(&every))?
             }
-        }
+        };
+        pass.note(&self.name, Quantity::Embedding, || self.rows(ids))?;
+        pass.note(&self.name, Quantity::ScaledEmbedding, || Ok((self.rows(ids)? * self.scale)?))?;
+        let at =
+            |places| Ok(self.positions.index_select(&Tensor::new(places, self.positions.device())?, 0)?);
+        pass.note(&self.name, Quantity::Positions, || at(positions))?;
+        pass.note(&self.name, Quantity::Input, || Ok(x.clone()))?;
+        Ok(x)
     }
 }
 
@@ -130,7 +147,7 @@ mod tests {
         let config = Config { d_model: 4, ..Config::new(crate::config::Preset::Tiny, 4) };
         let weight = Tensor::new(&[[0f32; 4], [1., 2., 3., 4.]], &Device::Cpu).unwrap();
         let positions = positional_encoding(0..8, 4, Positions::Halves, &Device::Cpu).unwrap();
-        let embedding = Embedding::new(&config, Table::Dense(weight), positions);
+        let embedding = Embedding::new(&config, ("E", Table::Dense(weight)), positions);
         let row = embedding.forward(&[1], &[1], &mut Pass::inference()).unwrap().to_vec2::<f32>().unwrap();
         for (found, expected) in row[0].iter().zip([2.841_471, 4.009_999_8, 6.540_302, 8.999_95]) {
             assert!((found - expected).abs() < 1e-5, "{found} {expected}");

@@ -21,10 +21,15 @@ struct EncoderLayer {
 }
 
 impl EncoderLayer {
-    fn new(layers: &Layers, name: &str) -> Result<Self> {
-        let heads = layers.config.encoder.heads;
+    fn new(layers: &Layers, layer: usize) -> Result<Self> {
+        let (heads, name) = (layers.config.encoder.heads, &format!("model.encoder.layers.{layer}"));
         Ok(EncoderLayer {
-            self_attn: SelfAttention::new(layers, &format!("{name}.self_attn"), heads, Kind::EncoderSelf)?,
+            self_attn: SelfAttention::new(
+                layers,
+                &format!("{name}.self_attn"),
+                heads,
+                (Kind::EncoderSelf, layer),
+            )?,
             self_attn_residual: Residual::new(layers, &format!("{name}.self_attn_layer_norm"))?,
             feed_forward: FeedForward::new(layers, name)?,
             final_residual: Residual::new(layers, &format!("{name}.final_layer_norm"))?,
@@ -49,7 +54,7 @@ pub struct Encoder {
 impl Encoder {
     /// The encoder of a checkpoint.
     pub(super) fn new(layers: &Layers) -> Result<Self> {
-        let layer = |i| EncoderLayer::new(layers, &format!("model.encoder.layers.{i}"));
+        let layer = |i| EncoderLayer::new(layers, i);
         Ok(Encoder {
             layers: (0..layers.config.encoder.layers).map(layer).collect::<Result<_>>()?,
             norm: LastNorm::new(layers, "model.encoder")?,
@@ -59,6 +64,7 @@ impl Encoder {
     /// Embedded source rows x [n, d] of sentences of `lengths` → memory [n, d]
     pub fn forward(&self, x: Tensor, lengths: &[usize], pass: &mut Pass) -> Result<Tensor> {
         let spans = Arc::new(Spans::self_attention(lengths, false));
-        self.norm.forward(self.layers.iter().try_fold(x, |x, layer| layer.forward(&x, &spans, pass))?)
+        let x = self.layers.iter().try_fold(x, |x, layer| layer.forward(&x, &spans, pass))?;
+        self.norm.forward(x, pass)
     }
 }

@@ -3,6 +3,7 @@
 use super::layers::Layers;
 use super::linear::Linear;
 use super::pass::Pass;
+use super::walk::Quantity;
 use crate::config::Activation;
 use crate::error::Result;
 use candle_core::Tensor;
@@ -10,6 +11,7 @@ use candle_core::Tensor;
 /// One feed-forward sublayer.
 #[derive(Debug)]
 pub struct FeedForward {
+    name: String,
     fc1: Linear,
     fc2: Linear,
     activation: Activation,
@@ -20,6 +22,7 @@ impl FeedForward {
     /// The sublayer of the layer stored under `name`.
     pub(super) fn new(layers: &Layers, name: &str) -> Result<Self> {
         Ok(FeedForward {
+            name: name.to_string(),
             fc1: layers.linear(&[&format!("{name}.fc1")])?,
             fc2: layers.linear(&[&format!("{name}.fc2")])?,
             activation: layers.config.activation,
@@ -30,8 +33,11 @@ impl FeedForward {
     /// x [n, d] → [n, d]
     pub fn forward(&self, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
         let hidden = self.fc1.forward_activated(x, self.activation)?;
+        pass.note(&self.name, Quantity::Hidden, || Ok(hidden.clone()))?;
         let hidden = pass.dropout(hidden, self.dropout)?;
-        self.fc2.forward(&hidden)
+        let out = self.fc2.forward(&hidden)?;
+        pass.note(&self.name, Quantity::FeedForward, || Ok(out.clone()))?;
+        Ok(out)
     }
 }
 

@@ -15,6 +15,7 @@ pub mod parameters;
 pub mod pass;
 pub mod sublayer;
 pub mod trace;
+pub mod walk;
 
 use crate::config::{Config, Tie};
 use crate::error::Result;
@@ -27,6 +28,7 @@ use layers::Layers;
 use linear::{Affine, Linear};
 use parameters::{DECODER_EMBEDDING, ENCODER_EMBEDDING, LM_HEAD, LOGITS_BIAS, SHARED_EMBEDDING, Weights};
 pub use pass::Pass;
+use walk::Quantity;
 
 /// What the encoder makes of a batch of sources.
 #[derive(Debug)]
@@ -65,7 +67,9 @@ impl Transformer {
         let weight = layers.take(head)?;
         let device = weight.device().clone();
         let output = Linear::new(vec![Affine { weight, bias }], kind)?;
-        let embedding = |name| layers.embedding(name, (head, &output));
+        let embedding = |name: &'static str| -> Result<_> {
+            Ok((name.trim_end_matches(".weight"), layers.embedding(name, (head, &output))?))
+        };
         let rows = config.first_position..config.first_position + config.max_positions;
         let positions = positional_encoding(rows, config.d_model, config.positions, &device)?;
         Ok(Transformer {
@@ -104,7 +108,18 @@ impl Transformer {
         memory: &Memory,
         pass: &mut Pass,
     ) -> Result<Tensor> {
-        self.output.forward(&self.decode_rows(tgt_in, lengths, memory, pass)?)
+        let logits = self.output.forward(&self.decode_rows(tgt_in, lengths, memory, pass)?)?;
+        pass.note("output", Quantity::Logits, || Ok(logits.clone()))?;
+        Ok(logits)
+    }
+
+    /// The embeddings of all pieces of the source and of the target language, [v, d] each.
+    pub fn embeddings(&self) -> Result<[Tensor; 2]> {
+        let all = |embedding: &Embedding, v: usize| embedding.rows(&(0..v as u32).collect::<Vec<_>>());
+        Ok([
+            all(&self.src_embedding, self.config.src_vocab)?,
+            all(&self.tgt_embedding, self.config.tgt_vocab)?,
+        ])
     }
 
     /// As [`Transformer::decode`], up to the loss against the targets `tgt_out` (pieces and EOS).

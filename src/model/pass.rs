@@ -1,7 +1,8 @@
-//! What one run through the model carries besides activations: the noise of dropout in training, and the
-//! record of attention weights when somebody wants to look. Layers hold no state.
+//! What one run through the model carries besides activations: the noise of dropout in training, and when somebody wants
+//! to look, the record of attention weights or of everything, and the head that is left out. Layers hold no state.
 
-use super::trace::{Kind, Trace};
+use super::trace::{HeadPlace, Kind, Trace};
+use super::walk::{Quantity, Walk};
 use crate::error::Result;
 use crate::ops::Spans;
 use crate::ops::{Dropout, dropout};
@@ -14,6 +15,8 @@ use std::sync::Arc;
 pub struct Pass {
     noise: Option<Noise>,
     trace: Option<Trace>,
+    walk: Option<Walk>,
+    without: Option<HeadPlace>,
 }
 
 /// The keys of a training step's dropout masks, one for each place that drops.
@@ -31,12 +34,27 @@ impl Pass {
 
     /// With dropout, whose masks are a function of `key`.
     pub fn training(key: u64) -> Self {
-        Pass { noise: Some(Noise { key, place: 0 }), trace: None }
+        Pass { noise: Some(Noise { key, place: 0 }), ..Pass::default() }
     }
 
     /// Without dropout, recording the attention weights of `kinds`.
     pub fn traced(kinds: &'static [Kind]) -> Self {
-        Pass { noise: None, trace: Some(Trace::new(kinds)) }
+        Pass { trace: Some(Trace::new(kinds)), ..Pass::default() }
+    }
+
+    /// Without dropout, recording every quantity that one sentence becomes.
+    pub fn walking() -> Self {
+        Pass { walk: Some(Walk::default()), ..Pass::default() }
+    }
+
+    /// Without dropout, and with the output of one head set to zero.
+    pub fn without(head: HeadPlace) -> Self {
+        Pass { without: Some(head), ..Pass::default() }
+    }
+
+    /// What [`Pass::walking`] has recorded.
+    pub fn into_walk(self) -> Option<Walk> {
+        self.walk
     }
 
     /// The record, if one was asked for.
@@ -59,18 +77,53 @@ impl Pass {
         }
     }
 
-    /// Records the weights of one attention, if a record is being made.
+    /// Records one attention, stored as `place`, if a record is being made.
     pub(super) fn record(
         &mut self,
-        kind: Kind,
+        (kind, place): (Kind, &str),
         q: &Tensor,
         kv: &Tensor,
         spans: &Arc<Spans>,
         n_heads: usize,
     ) -> Result<()> {
+        if let Some(walk) = &mut self.walk {
+            walk.attention(place, q, kv, spans, n_heads)?;
+        }
         match &mut self.trace {
             Some(trace) => trace.record(kind, q, kv, spans, n_heads),
             None => Ok(()),
+        }
+    }
+
+    /// Records `values`, stored as `place`, if everything is being recorded.
+    pub(super) fn note(
+        &mut self,
+        place: &str,
+        quantity: Quantity,
+        values: impl FnOnce() -> Result<Tensor>,
+    ) -> Result<()> {
+        match &mut self.walk {
+            Some(walk) => walk.note(place, quantity, &values()?),
+            None => Ok(()),
+        }
+    }
+
+    /// The outputs of the heads side by side, [n, d], with that of the head that is left out set to zero.
+    pub(super) fn leave_out(
+        &self,
+        kind: Kind,
+        layer: usize,
+        n_heads: usize,
+        outputs: Tensor,
+    ) -> Result<Tensor> {
+        match self.without {
+            Some(out) if (out.kind, out.layer) == (kind, layer) => {
+                let d_k = outputs.dim(1)? / n_heads;
+                let keep = |column: usize| f32::from(column / d_k != out.head);
+                let keep = Tensor::from_iter((0..n_heads * d_k).map(keep), outputs.device())?;
+                Ok(outputs.broadcast_mul(&keep)?)
+            }
+            _ => Ok(outputs),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::layers::Layers;
 use super::pass::Pass;
+use super::walk::Quantity;
 use crate::config;
 use crate::error::Result;
 use crate::ops::{add_norm, layer_norm};
@@ -14,6 +15,7 @@ const EPSILON: f64 = 1e-5;
 /// Gain and bias of a layer norm.
 #[derive(Debug)]
 struct Norm {
+    name: String,
     weight: Tensor,
     bias: Tensor,
 }
@@ -21,12 +23,14 @@ struct Norm {
 impl Norm {
     fn new(layers: &Layers, name: &str) -> Result<Self> {
         let tensor = |part: &str| layers.tensor(&format!("{name}.{part}"));
-        Ok(Norm { weight: tensor("weight")?, bias: tensor("bias")? })
+        Ok(Norm { name: name.to_string(), weight: tensor("weight")?, bias: tensor("bias")? })
     }
 
     /// x [n, d] → [n, d]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        layer_norm(x, &self.weight, &self.bias, EPSILON)
+    fn forward(&self, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
+        let out = layer_norm(x, &self.weight, &self.bias, EPSILON)?;
+        pass.note(&self.name, Quantity::Norm, || Ok(out.clone()))?;
+        Ok(out)
     }
 }
 
@@ -44,10 +48,10 @@ impl LastNorm {
     }
 
     /// x [n, d] → [n, d]
-    pub fn forward(&self, x: Tensor) -> Result<Tensor> {
+    pub fn forward(&self, x: Tensor, pass: &mut Pass) -> Result<Tensor> {
         match &self.0 {
             None => Ok(x),
-            Some(norm) => norm.forward(&x),
+            Some(norm) => norm.forward(&x, pass),
         }
     }
 }
@@ -74,15 +78,20 @@ impl Residual {
         pass: &mut Pass,
         sublayer: impl FnOnce(&Tensor, &mut Pass) -> Result<Tensor>,
     ) -> Result<Tensor> {
-        let Norm { weight, bias } = &self.norm;
+        let Norm { name, weight, bias } = &self.norm;
         match self.place {
             config::Norm::Post => {
                 let out = sublayer(x, pass)?;
-                add_norm(x, &out, weight, bias, EPSILON, pass.next_dropout(self.dropout))
+                pass.note(name, Quantity::Residual, || Ok((x + &out)?))?;
+                let out = add_norm(x, &out, weight, bias, EPSILON, pass.next_dropout(self.dropout))?;
+                pass.note(name, Quantity::Norm, || Ok(out.clone()))?;
+                Ok(out)
             }
             config::Norm::Pre => {
-                let out = sublayer(&self.norm.forward(x)?, pass)?;
-                Ok((x + pass.dropout(out, self.dropout)?)?)
+                let out = sublayer(&self.norm.forward(x, pass)?, pass)?;
+                let out = (x + pass.dropout(out, self.dropout)?)?;
+                pass.note(name, Quantity::Residual, || Ok(out.clone()))?;
+                Ok(out)
             }
         }
     }

@@ -4,10 +4,12 @@ use crate::error::Result;
 use crate::ops::Spans;
 use crate::ops::attention_weights;
 use candle_core::Tensor;
+use serde::Serialize;
 use std::sync::Arc;
 
 /// The three uses of attention (section 3.2.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Every source token looks at the source.
     EncoderSelf,
@@ -20,6 +22,17 @@ pub enum Kind {
 impl Kind {
     /// All of them.
     pub const ALL: &'static [Kind] = &[Kind::EncoderSelf, Kind::DecoderSelf, Kind::Cross];
+}
+
+/// One head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct HeadPlace {
+    /// Of which attention.
+    pub kind: Kind,
+    /// From 0.
+    pub layer: usize,
+    /// From 0.
+    pub head: usize,
 }
 
 /// Attention weights of the kinds that were asked for: of each layer those of each sentence, [h, q, k], whose rows sum to 1.

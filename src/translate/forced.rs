@@ -51,7 +51,7 @@ pub enum LeftOut {
 pub type Likely = Result<Forced, LeftOut>;
 
 /// The ids of source and target, each with its end mark.
-type Sides = (Vec<u32>, Vec<u32>);
+pub(super) type Sides = (Vec<u32>, Vec<u32>);
 
 impl Translator {
     /// The probability of every target given its source, in the order of `pairs` (source, target).
@@ -89,17 +89,26 @@ impl Translator {
         pairs: &Pairs,
         work: impl Fn(&Batch) -> Result<Vec<T>> + Sync,
     ) -> Result<Vec<T>> {
-        let plan = batches(pairs.lengths(), BATCH_TOKENS, 0, 0);
-        let bos = self.model().config().special.bos;
-        let found: Vec<Vec<T>> =
-            plan.par_iter().map(|batch| work(&pairs.batch(batch, bos))).collect::<Result<_>>()?;
-        let mut found: Vec<(u32, T)> = plan.into_iter().flatten().zip(found.into_iter().flatten()).collect();
+        let of_batch = |rows: &[u32], batch: &Batch| Ok(rows.iter().copied().zip(work(batch)?).collect());
+        let found: Vec<Vec<(u32, T)>> = self.by_batch(pairs, of_batch)?;
+        let mut found: Vec<(u32, T)> = found.into_iter().flatten().collect();
         found.sort_by_key(|(pair, _)| *pair);
         Ok(found.into_iter().map(|(_, found)| found).collect())
     }
 
+    /// What `work` makes of each batch of like length, given the numbers of its pairs among `pairs`.
+    pub(super) fn by_batch<T: Send>(
+        &self,
+        pairs: &Pairs,
+        work: impl Fn(&[u32], &Batch) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let bos = self.model().config().special.bos;
+        let plan = batches(pairs.lengths(), BATCH_TOKENS, 0, 0);
+        plan.par_iter().map(|rows| work(rows, &pairs.batch(rows, bos))).collect()
+    }
+
     /// The ids of a pair that the model can be given.
-    fn sides(&self, src: &str, tgt: &str) -> Result<Result<Sides, LeftOut>> {
+    pub(super) fn sides(&self, src: &str, tgt: &str) -> Result<Result<Sides, LeftOut>> {
         if text::is_blank(src) || text::is_blank(tgt) {
             return Ok(Err(LeftOut::Blank));
         }
