@@ -51,5 +51,6 @@ mod stand_in;
 /// Whole training runs: they learn, repeat to the byte, and resume.
 mod training;
 mod vocabularies;
+mod walk;
 /// What may be asked of translations: what they must contain, several models, unknown pieces, sentence by sentence.
 mod wishes;

@@ -1,6 +1,7 @@
 //! The record of every quantity that one sentence becomes on its way through the model: what `tx inspect-attention --walk`
 //! shows. Fused operations have no insides, so what they skip is computed once more here by the formula.
 
+use crate::config::{Activation, Config};
 use crate::error::Result;
 use crate::ops::Spans;
 use candle_core::{D, Device, Tensor};
@@ -49,30 +50,39 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// The paper's equation, and the section that it stands in.
-    pub fn equation(self) -> (&'static str, &'static str) {
-        match self {
-            Quantity::Embedding => ("E[id]", "3.4"),
-            Quantity::ScaledEmbedding => ("E[id] · √d_model", "3.4"),
-            Quantity::Positions => {
-                ("PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(…)", "3.5")
-            }
-            Quantity::Input => ("E[id] · √d_model + PE(pos)", "3.5"),
-            Quantity::Queries => ("Q_i = x W_i^Q", "3.2.2"),
-            Quantity::Keys => ("K_i = x W_i^K", "3.2.2"),
-            Quantity::Values => ("V_i = x W_i^V", "3.2.2"),
-            Quantity::Dots => ("Q_i K_iᵀ", "3.2.1"),
-            Quantity::ScaledDots => ("Q_i K_iᵀ / √d_k", "3.2.1"),
-            Quantity::MaskedDots => ("Q_i K_iᵀ / √d_k, −∞ where a position must not look", "3.2.3"),
-            Quantity::Weights => ("softmax(Q_i K_iᵀ / √d_k)", "3.2.1"),
-            Quantity::HeadOutputs => ("head_i = softmax(Q_i K_iᵀ / √d_k) V_i", "3.2.1"),
-            Quantity::MultiHead => ("MultiHead = Concat(head_1, …, head_h) W^O", "3.2.2"),
-            Quantity::Hidden => ("max(0, x W_1 + b_1)", "3.3"),
-            Quantity::FeedForward => ("FFN(x) = max(0, x W_1 + b_1) W_2 + b_2", "3.3"),
-            Quantity::Residual => ("x + Sublayer(x)", "3.1"),
-            Quantity::Norm => ("LayerNorm(x) = (x − mean) / √(variance + ε) · g + b", "3.1"),
-            Quantity::Logits => ("x Eᵀ, whose softmax is the probability of each piece", "3.4"),
-        }
+    /// The paper's equation for a model of this shape, and the section that it stands in.
+    pub fn equation(self, config: &Config) -> (String, &'static str) {
+        let hidden = match config.activation {
+            Activation::Relu => "max(0, x W_1 + b_1)",
+            Activation::Gelu => "GELU(x W_1 + b_1)",
+            Activation::Swish => "swish(x W_1 + b_1)",
+        };
+        let scale = if config.scale_embedding { " · √d_model" } else { "" };
+        let (equation, section) = match self {
+            Quantity::Embedding => ("E[id]".into(), "3.4"),
+            Quantity::ScaledEmbedding => (format!("E[id]{scale}"), "3.4"),
+            Quantity::Positions => (
+                "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model))"
+                    .into(),
+                "3.5",
+            ),
+            Quantity::Input => (format!("E[id]{scale} + PE(pos)"), "3.5"),
+            Quantity::Queries => ("Q_i = x W_i^Q".into(), "3.2.2"),
+            Quantity::Keys => ("K_i = x W_i^K".into(), "3.2.2"),
+            Quantity::Values => ("V_i = x W_i^V".into(), "3.2.2"),
+            Quantity::Dots => ("Q_i K_iᵀ".into(), "3.2.1"),
+            Quantity::ScaledDots => ("Q_i K_iᵀ / √d_k".into(), "3.2.1"),
+            Quantity::MaskedDots => ("Q_i K_iᵀ / √d_k, or −∞ where a position must not look".into(), "3.2.3"),
+            Quantity::Weights => ("softmax(Q_i K_iᵀ / √d_k)".into(), "3.2.1"),
+            Quantity::HeadOutputs => ("head_i = softmax(Q_i K_iᵀ / √d_k) V_i".into(), "3.2.1"),
+            Quantity::MultiHead => ("MultiHead = Concat(head_1, …, head_h) W^O".into(), "3.2.2"),
+            Quantity::Hidden => (hidden.into(), "3.3"),
+            Quantity::FeedForward => (format!("FFN(x) = {hidden} W_2 + b_2"), "3.3"),
+            Quantity::Residual => ("x + Sublayer(x)".into(), "3.1"),
+            Quantity::Norm => ("LayerNorm(x) = (x − mean) / √(variance + ε) · g + b".into(), "3.1"),
+            Quantity::Logits => ("x Eᵀ, whose softmax is the probability of each piece".into(), "3.4"),
+        };
+        (equation, section)
     }
 }
 

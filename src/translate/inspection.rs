@@ -2,8 +2,8 @@
 
 use super::{Options, Translator};
 use crate::error::{Error, Result};
-use crate::model::Pass;
 use crate::model::trace::Kind;
+use crate::model::{Pass, Transformer};
 use crate::text::Tokenizer;
 use candle_core::Tensor;
 use serde::Serialize;
@@ -35,18 +35,8 @@ pub struct Inspection {
 impl Translator {
     /// Looks at the attention of the translation that `options` give, or of `target`.
     pub fn inspect(&self, src: &str, target: Option<&str>, options: &Options) -> Result<Inspection> {
-        let [model] = self.models() else {
-            return Err(Error::Config(
-                "attention is that of one model: look at the models one by one".into(),
-            ));
-        };
-        let src_ids = self.encode_one(src)?;
-        let tgt_ids = match target {
-            Some(target) => self.one(self.encode_target(target)?)?,
-            None => self.search(&src_ids, options, None)?.swap_remove(0).ids,
-        };
-        let bos = model.config().special.bos;
-        let tgt_in: Vec<u32> = [bos].into_iter().chain(tgt_ids.iter().copied()).take(tgt_ids.len()).collect();
+        let (model, Decoded { src: src_ids, tgt_in, tgt_out: tgt_ids }) =
+            self.decoded(src, target, options)?;
         let mut pass = Pass::traced(Kind::ALL);
         let memory = model.encode(&src_ids, &[src_ids.len()], &mut pass)?;
         model.decode(&tgt_in, &[tgt_in.len()], &memory, &mut pass)?;
@@ -67,6 +57,37 @@ impl Translator {
             decoder_self: to_vec(&trace.decoder_self)?,
             cross: to_vec(&trace.cross)?,
         })
+    }
+}
+
+/// What is looked at: ids of a source, of what the decoder is fed and of what it has to answer.
+pub(super) struct Decoded {
+    pub src: Vec<u32>,
+    pub tgt_in: Vec<u32>,
+    pub tgt_out: Vec<u32>,
+}
+
+impl Translator {
+    /// The only model, and what it is given: the translation of `options`, or `target`.
+    pub(super) fn decoded(
+        &self,
+        src: &str,
+        target: Option<&str>,
+        options: &Options,
+    ) -> Result<(&Transformer, Decoded)> {
+        let [model] = self.models() else {
+            return Err(Error::Config(
+                "attention is that of one model: look at the models one by one".into(),
+            ));
+        };
+        let src = self.encode_one(src)?;
+        let tgt_out = match target {
+            Some(target) => self.one(self.encode_target(target)?)?,
+            None => self.search(&src, options, None)?.swap_remove(0).ids,
+        };
+        let bos = model.config().special.bos;
+        let tgt_in = [bos].into_iter().chain(tgt_out.iter().copied()).take(tgt_out.len()).collect();
+        Ok((model, Decoded { src, tgt_in, tgt_out }))
     }
 }
 

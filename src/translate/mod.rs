@@ -7,12 +7,14 @@ pub mod inspection;
 mod jobs;
 mod languages;
 mod loops;
+pub mod neighbours;
 mod options;
 mod parts;
 pub mod segments;
 mod terms;
 mod translation;
 pub mod unknown;
+pub mod walk;
 
 use crate::checkpoint::{Checkpoint, Generation, TxInfo};
 use crate::error::{Error, Result};
