@@ -2,7 +2,7 @@
 
 use super::{Evaluation, SIDES, System, likelihood_rows, text};
 use crate::cli::Measure;
-use crate::render::html::{escape, fill, pair};
+use crate::render::html::{SORT, escape, fill, pair, sortable};
 
 /// Script and the places to fill.
 const TEMPLATE: &str = include_str!("page.html");
@@ -17,6 +17,7 @@ pub fn page(evaluation: &Evaluation) -> String {
         ("scores", scores(evaluation)),
         ("remarks", remarks(evaluation)),
         ("lines", if evaluation.shown.is_empty() { String::new() } else { lines(evaluation) }),
+        ("script", SORT.to_string()),
     ];
     fill(TEMPLATE, &parts)
 }
@@ -73,11 +74,6 @@ fn remarks(evaluation: &Evaluation) -> String {
 
 /// The table of lines; its numbers can be sorted by.
 fn lines(evaluation: &Evaluation) -> String {
-    let sortable = |name: &str| {
-        format!(
-            "<th scope=\"col\"><button type=\"button\">{name}<span aria-hidden=\"true\"></span></button></th>"
-        )
-    };
     let mut head = sortable("line") + "<th scope=\"col\">text</th>";
     for (index, _) in evaluation.systems.iter().enumerate() {
         let side = if evaluation.against().is_some() { SIDES[index] } else { "" };
@@ -88,7 +84,7 @@ fn lines(evaluation: &Evaluation) -> String {
     let rows: String = evaluation.shown.iter().map(|&line| line_row(evaluation, line)).collect();
     let caption = escape(&evaluation.heading());
     format!(
-        "<div class=\"wide\"><table id=\"lines\"><caption>{caption}</caption>\n<thead><tr>{head}</tr></thead>\n\
+        "<div class=\"wide\"><table class=\"sortable\"><caption>{caption}</caption>\n<thead><tr>{head}</tr></thead>\n\
          <tbody>\n{rows}</tbody></table></div>"
     )
 }

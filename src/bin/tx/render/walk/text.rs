@@ -1,0 +1,121 @@
+//! The walk on the terminal.
+
+use super::{Chapter, chapters, meaning};
+use crate::render::heat_map::{self, HeatMap};
+use crate::render::pad;
+use std::io::{self, Write};
+use tx::config::Config;
+use tx::translate::walk::{Quantity, Stage, Walk};
+use unicode_width::UnicodeWidthStr;
+
+/// Columns that are shown of each row.
+const COLUMNS: usize = 6;
+
+/// Which part is shown number by number; the other layers compute the same with other weights.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice {
+    pub layer: usize,
+    pub head: usize,
+}
+
+pub fn write(out: &mut impl Write, walk: &Walk, config: &Config, choice: Choice) -> io::Result<()> {
+    writeln!(out, "{} → {}\n", walk.src, walk.tgt)?;
+    writeln!(out, "tokens of the source       {}", walk.src_tokens.join("  "))?;
+    writeln!(out, "what the decoder is fed    {}", walk.tgt_in.join("  "))?;
+    let layers = config.encoder.layers.max(config.decoder.layers);
+    let mut is_skipped = false;
+    for chapter in chapters(walk) {
+        if chapter.layer.is_some_and(|layer| layer != choice.layer) {
+            is_skipped = true;
+            continue;
+        }
+        writeln!(out, "\n━━ {} ━━", chapter.title)?;
+        for stage in &chapter.stages {
+            write_stage(out, &chapter, stage, config, choice.head)?;
+        }
+    }
+    if is_skipped {
+        let last = layers - 1;
+        writeln!(
+            out,
+            "\nThe other layers do the same with other weights, each on what the one before it made: --layer 0 to {last}."
+        )?;
+    }
+    write_answers(out, walk)
+}
+
+fn write_stage(
+    out: &mut impl Write,
+    chapter: &Chapter,
+    stage: &Stage,
+    config: &Config,
+    head: usize,
+) -> io::Result<()> {
+    let (name, why) = meaning(stage.quantity);
+    let (equation, section) = stage.quantity.equation(config);
+    let shape = stage.values.dims();
+    let of_head = if shape.len() == 3 { format!(", head {head} of {}", shape[0]) } else { String::new() };
+    writeln!(out, "\n{name} {shape:?}{of_head}: {why}")?;
+    writeln!(out, "    {equation}    (section {section}; {})", stage.place)?;
+    if stage.quantity == Quantity::Logits {
+        return Ok(());
+    }
+    let rows = rows(stage, head)?;
+    match stage.quantity {
+        Quantity::Weights => {
+            HeatMap { queries: chapter.rows, keys: chapter.keys, weights: &rows }.write(out, heat_map::terminal_width())
+        }
+        Quantity::Dots | Quantity::ScaledDots | Quantity::MaskedDots => {
+            write_table(out, chapter.rows, &rows, chapter.keys.iter().map(String::as_str).collect())
+        }
+        _ => {
+            let shown: Vec<Vec<f32>> = rows.iter().map(|row| row.iter().copied().take(COLUMNS).collect()).collect();
+            let columns = rows.first().map_or(0, Vec::len);
+            let numbers: Vec<String> = (0..columns.min(COLUMNS)).map(|column| column.to_string()).collect();
+            write_table(out, chapter.rows, &shown, numbers.iter().map(String::as_str).collect())?;
+            if columns > COLUMNS {
+                writeln!(out, "… and {} columns more", columns - COLUMNS)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The rows of a stage, or those of one of its heads.
+pub fn rows(stage: &Stage, head: usize) -> io::Result<Vec<Vec<f32>>> {
+    let values = match stage.values.rank() {
+        3 => stage.values.get(head),
+        _ => Ok(stage.values.clone()),
+    };
+    values.and_then(|values| values.to_vec2()).map_err(io::Error::other)
+}
+
+fn write_table(out: &mut impl Write, labels: &[String], rows: &[Vec<f32>], columns: Vec<&str>) -> io::Result<()> {
+    const CELL: usize = 8;
+    let width = labels.iter().map(|label| label.width()).max().unwrap_or(0);
+    let widths: Vec<usize> = columns.iter().map(|column| column.width().max(CELL)).collect();
+    let right = |text: &str, width: usize| format!(" {}{text}", " ".repeat(width.saturating_sub(text.width())));
+    let header: String = columns.iter().zip(&widths).map(|(column, &width)| right(column, width)).collect();
+    writeln!(out, "{}{header}", pad("", width))?;
+    for (label, row) in labels.iter().zip(rows) {
+        let cells: String = row.iter().zip(&widths).map(|(&x, &width)| right(&number(x), width)).collect();
+        writeln!(out, "{}{cells}", pad(label, width))?;
+    }
+    Ok(())
+}
+
+fn number(x: f32) -> String {
+    if x == f32::NEG_INFINITY { "−∞".into() } else { format!("{x:.3}") }
+}
+
+/// Step by step what the decoder holds for likely.
+fn write_answers(out: &mut impl Write, walk: &Walk) -> io::Result<()> {
+    writeln!(out, "\n━━ softmax: what comes next ━━")?;
+    for (step, (answer, fed)) in walk.answers.iter().zip(&walk.tgt_in).enumerate() {
+        let top: Vec<String> =
+            answer.top.iter().map(|likely| format!("{} {:.1} %", likely.piece, 100.0 * likely.log_prob.exp())).collect();
+        let chosen = format!("{} ({:.1} %, number {})", answer.piece, 100.0 * answer.log_prob.exp(), answer.rank);
+        writeln!(out, "step {}, after {fed}: {}; the translation has {chosen}", step + 1, top.join(", "))?;
+    }
+    Ok(())
+}
