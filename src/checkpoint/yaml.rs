@@ -1,6 +1,7 @@
 //! As much YAML as Marian's settings use: `key: value` at the beginning of a line, lists below a key or in brackets. What is
 //! nested deeper is passed over.
 
+use super::names::{self, short};
 use std::collections::BTreeMap;
 
 /// More bytes than any settings have.
@@ -30,9 +31,12 @@ impl Settings {
             } else if !line.starts_with([' ', '\t']) {
                 let (name, value) = trimmed
                     .split_once(':')
-                    .ok_or_else(|| format!("{trimmed:.80?} is no setting (key: value)"))?;
-                settings.insert(plain(name), values(value.trim()));
-                key = Some(plain(name));
+                    .ok_or_else(|| format!("\"{}\" is no setting (key: value)", short(trimmed)))?;
+                let name = plain(name);
+                if settings.insert(name.clone(), values(value.trim())).is_some() {
+                    names::refuse(&[short(&name)])?;
+                }
+                key = Some(name);
             }
         }
         Ok(Settings(settings))
@@ -50,18 +54,21 @@ impl Settings {
 }
 
 fn values(value: &str) -> Vec<String> {
-    match value.strip_prefix('[').and_then(|inside| inside.strip_suffix(']')) {
+    let bare = plain(value);
+    let inside = bare.strip_prefix('[').and_then(|inside| inside.strip_suffix(']'));
+    match inside.filter(|_| value.starts_with('[')) {
         Some(inside) => inside.split(',').map(plain).filter(|item| !item.is_empty()).collect(),
         None if value.is_empty() => Vec::new(),
-        None => vec![plain(value)],
+        None => vec![bare],
     }
 }
 
-/// Without the quotes around it.
+/// Without the quotes around it, or a comment behind it.
 fn plain(value: &str) -> String {
     let value = value.trim();
-    let inside = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
-    inside('"').or_else(|| inside('\'')).unwrap_or(value).to_string()
+    let inside = |quote: char| Some(value.strip_prefix(quote)?.rsplit_once(quote)?.0);
+    let bare = || value.split(" #").next().unwrap_or_default().trim_end();
+    inside('"').or_else(|| inside('\'')).unwrap_or_else(bare).to_string()
 }
 
 #[cfg(test)]
@@ -70,7 +77,7 @@ mod tests {
 
     #[test]
     fn settings_of_marian_are_read() {
-        let text = b"# made by\ntype: transformer\ndim-vocabs:\n  - 65001\n- 65002\ntied: []\nflow: [a, 'b']\nempty: \"\"\nmap:\n  inner: 1\nlast: 'x'\n\0";
+        let text = b"# made by\ntype: transformer\ndim-vocabs:\n  - 65001\n- 65002\ntied: []\nflow: [a, 'b'] # two\nquoted: '#1 # 2' # three\nbare: x#y # z\nempty: \"\"\nmap:\n  inner: 1\nlast: 'x'\n\0";
         let settings = Settings::parse(text).unwrap();
         assert_eq!(settings.get("type"), Some("transformer"));
         assert_eq!(settings.list("dim-vocabs"), ["65001", "65002"]);
@@ -79,7 +86,11 @@ mod tests {
             (settings.get("empty"), settings.get("tied"), settings.get("inner")),
             (Some(""), None, None)
         );
+        assert_eq!((settings.get("quoted"), settings.get("bare")), (Some("#1 # 2"), Some("x#y")));
         assert_eq!(settings.get("last"), Some("x"));
-        assert!(Settings::parse(b"no setting").unwrap_err().contains("no setting"));
+        let message = |text: &[u8]| Settings::parse(text).unwrap_err();
+        assert!(message(b"no setting").contains("\"no setting\" is no setting"));
+        assert!(message(b"a: 1\nb: 2\na: 3").contains("it has a more than once"));
+        assert!(message(&[b'x'; 1000]).len() < 200);
     }
 }
