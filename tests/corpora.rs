@@ -1,4 +1,4 @@
-use crate::common::{Files, assert_parts, run, stderr, stdout};
+use crate::common::{Files, assert_parts, golden, run, stderr, stdout};
 use std::path::{Path, PathBuf};
 
 fn toy() -> String {
@@ -167,7 +167,56 @@ fn the_doctor_tells_by_exit_code() {
     ] {
         assert_eq!(run(wrong, b"").status.code(), Some(2), "{wrong:?}");
     }
-    let model = crate::common::golden("tiny-marian");
+    let model = golden("tiny-marian");
     let model = run(&["doctor", model.to_str().unwrap()], b"");
     assert_eq!(model.status.code(), Some(0), "{}", String::from_utf8_lossy(&model.stdout));
+}
+
+/// A `.npz`, its folder, and what can be wrong with either. The file has 60 arrays of 7,765 numbers (by numpy), and the padding, which Marian
+/// does not have, adds 16 to the embeddings and 1 to the bias.
+#[test]
+fn the_doctor_knows_models_of_marian() {
+    let (files, model) = (Files::new(), golden("families/marian-npz"));
+    let doctor = |path: &str| {
+        let output = run(&["doctor", path], b"");
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    for path in [&model, &model.join("model.npz")] {
+        let (code, text) = doctor(path.to_str().unwrap());
+        assert_eq!(code, Some(0), "{text}");
+        assert_parts(
+            &text,
+            &[
+                "model.npz: 60 tensors, 7782 numbers",
+                "2+1 layers, d_model 16, 46 pieces, 46 in the tokenizer",
+            ],
+        );
+    }
+    let npz = std::fs::read(model.join("model.npz")).unwrap();
+    let find = |from: usize, part: &[u8]| {
+        from + npz[from..].windows(part.len()).position(|window| window == part).unwrap()
+    };
+    let mut damaged = npz.clone();
+    let number = find(find(0, b"encoder_l2_ffn_b2.npy"), b"\n") + 1;
+    damaged[number..number + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    let path = files.write("model.npz", &damaged);
+    files.write("decoder.yml", "beam-size: many\n");
+    let (code, text) = doctor(&path);
+    assert_eq!(code, Some(1));
+    assert_parts(
+        &text,
+        &[
+            "model.encoder.layers.1.fc2.bias: 1 of 16 numbers are not finite [not-finite]",
+            "decoder.yml: beam-size is \"many\", expected a number from 1 to 65536 [content]",
+            "no tokenizer: expected tokenizer.json, a vocab.spm, or a vocab.yml with source.spm and target.spm",
+            "3 problems",
+        ],
+    );
+    files.write("tokenizer.json", std::fs::read(golden("tiny-marian/tokenizer.json")).unwrap());
+    files.write("model.npz", &npz[..npz.len() / 2]);
+    files.write("decoder.yml", "");
+    let (_, text) = doctor(&path);
+    assert_parts(&text, &["model.npz: the zip archive of 24202 bytes is cut or damaged", "1 problem,"]);
+    files.write("model.npz", &npz);
+    assert_parts(&doctor(&path).1, &["<pad> and </s> have the ids", "[tokenizer]", "1 problem,"]);
 }

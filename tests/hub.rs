@@ -1,9 +1,10 @@
 //! Models of the Hugging Face Hub, against a stand-in for it on this machine.
 
 use crate::common::{Files, golden, stderr, stdout};
-use crate::stand_in::{Asked, ID, Quirks, StandIn, commit, sha256};
+use crate::stand_in::{Asked, ID, OLD_ID, Quirks, StandIn, commit, sha256};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use tx::candle_core::Device;
 use tx::checkpoint::Checkpoint;
 
@@ -27,7 +28,7 @@ pub fn command(endpoint: &str, home: &Files, variables: &[(&str, &str)], args: &
     {
         command.env_remove(name);
     }
-    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"] {
+    for name in ["SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"] {
         command.env_remove(name).env_remove(name.to_lowercase());
     }
     std::fs::create_dir_all(home.path("work")).unwrap();
@@ -103,11 +104,20 @@ fn every_family_comes_with_the_files_it_needs() {
         ("families/m2m100", "config.json generation_config.json tokenizer.json pytorch_model.bin"),
         ("families/pegasus", "config.json generation_config.json tokenizer.json model.safetensors"),
         ("families/marian-npz", "decoder.yml tokenizer.json model.npz"),
+        (
+            "multilingual/opus",
+            "config.json generation_config.json source.spm target.spm vocab.json model.safetensors",
+        ),
+        (
+            "multilingual/m2m100",
+            "config.json generation_config.json sentencepiece.bpe.model vocab.json special_tokens_map.json model.safetensors",
+        ),
     ] {
         let (hub, home) = (StandIn::new(&[("main", &golden(family))], Quirks::default()), Files::new());
         let output = command(&hub.endpoint, &home, &[], &["models", "pull", ID]).output().unwrap();
         let folder = PathBuf::from(stdout(&output).trim_end());
-        Checkpoint::open(&folder, &Device::Cpu).unwrap();
+        let tokenizer = |folder| Checkpoint::open(folder, &Device::Cpu).unwrap().tokenizer.hash();
+        assert_eq!(tokenizer(&folder), tokenizer(&golden(family)));
         let mut there: Vec<String> = std::fs::read_dir(&folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -200,6 +210,18 @@ fn what_is_damaged_is_fetched_anew_once() {
 }
 
 #[test]
+fn small_files_are_checked_too() {
+    for bare_list in [false, true] {
+        let quirks = Quirks { wrong_small: true, bare_list, ..Quirks::default() };
+        let (hub, home) = (server(quirks), Files::new());
+        refused(
+            &translate(&hub.endpoint, &home, ID),
+            &["config.json came twice", "its hash of git's is", "removed"],
+        );
+    }
+}
+
+#[test]
 fn a_mirror_may_list_names_alone() {
     let (hub, home) = (server(Quirks { bare_list: true, ..Quirks::default() }), Files::new());
     assert_eq!(stdout(&translate(&hub.endpoint, &home, ID)), expected());
@@ -229,7 +251,26 @@ fn two_processes_at_once_both_succeed() {
     outputs.iter().for_each(|output| assert_eq!(stdout(output), expected()));
     let asked = hub.asked();
     assert_eq!(asked.iter().filter(|asked| asked.is_cdn).count(), 1);
-    assert!(outputs.iter().any(|output| stderr(output).contains("another process is fetching it")));
+}
+
+#[test]
+fn who_changes_a_model_is_waited_for() {
+    let (hub, home) = (server(Quirks::default()), Files::new());
+    let locks = Path::new(&home.path("hf/hub/.locks")).join(folder(&home).file_name().unwrap());
+    std::fs::create_dir_all(&locks).unwrap();
+    let lock = std::fs::File::create(locks.join("tx.lock")).unwrap();
+    lock.lock().unwrap();
+    let mut pull = command(&hub.endpoint, &home, &[], &["models", "pull", ID]);
+    let mut child = pull.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut errors, mut said) = (BufReader::new(child.stderr.take().unwrap()), String::new());
+    errors.read_line(&mut said).unwrap();
+    assert!(said.contains("another process is fetching it: waiting"), "{said}");
+    assert!(hub.asked().is_empty());
+    lock.unlock().unwrap();
+    stdout(&child.wait_with_output().unwrap());
+    lock.lock().unwrap();
+    let rm = command(CLOSED, &home, &[], &["models", "rm", ID]).output().unwrap();
+    refused(&rm, &["is being fetched by another process"]);
 }
 
 #[test]
@@ -247,4 +288,60 @@ fn revisions_are_kept_apart() {
     assert_eq!(stdout(&translate(CLOSED, &home, &format!("{ID}@{}", commit("main")))), expected());
     let list = stdout(&command(CLOSED, &home, &[], &["models"]).output().unwrap());
     assert!(list.contains(&format!("{ID}@refs/pr/1 ")) && list.contains(&format!("{ID}  ")), "{list}");
+}
+
+#[test]
+fn the_oldest_models_have_no_owner() {
+    let (hub, home) = (server(Quirks::default()), Files::new());
+    assert_eq!(stdout(&translate(&hub.endpoint, &home, OLD_ID)), expected());
+    assert_eq!(stdout(&translate(CLOSED, &home, OLD_ID)), expected());
+    let list = stdout(&command(CLOSED, &home, &[], &["models"]).output().unwrap());
+    assert!(list.contains(&format!("{OLD_ID}  en → de")), "{list}");
+    let mistyped = "there is no opus-mt-en-dd here; as a model of the Hugging Face Hub: opus-mt-en-dd: ";
+    refused(&translate(&hub.endpoint, &home, "opus-mt-en-dd"), &[mistyped, "has no model opus-mt-en-dd"]);
+    refused(&translate(CLOSED, &home, "opus-mt-en-dd"), &[mistyped, "does not answer"]);
+    hub.asked();
+    refused(&translate(&hub.endpoint, &home, "model.npz"), &["model.npz: does not exist"]);
+    assert!(hub.asked().is_empty());
+}
+
+/// Two names of one commit, and two commits with the same contents.
+#[test]
+fn a_revision_is_removed_without_what_others_need() {
+    let pegasus = golden("families/pegasus");
+    let revisions = [("main", tiny()), ("v1", tiny()), ("refs/pr/1", pegasus)];
+    let hub =
+        StandIn::new(&revisions.each_ref().map(|(name, path)| (*name, path.as_path())), Quirks::default());
+    let home = Files::new();
+    let models =
+        |args: &[&str]| command(&hub.endpoint, &home, &[], &[&["models"], args].concat()).output().unwrap();
+    let rm = |revision: &str| models(&["rm", &format!("{ID}@{revision}")]);
+    for revision in ["main", "v1", "refs/pr/1"] {
+        stdout(&models(&["pull", &format!("{ID}@{revision}")]));
+    }
+    std::fs::write(folder(&home).join("refs/same"), commit("main")).unwrap();
+    let there = |folder_name: &str| std::fs::read_dir(folder(&home).join(folder_name)).unwrap().count();
+    let pegasus = 4;
+    assert_eq!((there("snapshots"), there("blobs")), (3, 5 + pegasus));
+    refused(&rm("v2"), &[&format!("{ID}@v2 is not in the cache")]);
+    stdout(&rm("v1"));
+    assert_eq!((there("snapshots"), there("blobs")), (2, 5 + pegasus));
+    stdout(&rm("refs/pr/1"));
+    assert_eq!((there("snapshots"), there("blobs")), (1, 5));
+    stdout(&rm("same"));
+    assert_eq!(stdout(&translate(CLOSED, &home, ID)), expected());
+    refused(&rm("same"), &["not in the cache"]);
+    stdout(&rm(&commit("main")));
+    assert!(!folder(&home).exists());
+}
+
+#[test]
+fn a_companys_own_root_is_trusted_where_the_system_has_it() {
+    let (hub, home) = (StandIn::encrypted(&[("main", &tiny())]), Files::new());
+    let pull = |variables: &[(&str, &str)]| {
+        command(&hub.endpoint, &home, variables, &["models", "pull", ID]).output().unwrap()
+    };
+    refused(&pull(&[]), &["does not answer", "certificate", "SSL_CERT_FILE"]);
+    refused(&pull(&[("SSL_CERT_FILE", "/nowhere.pem")]), &["SSL_CERT_FILE names no certificates"]);
+    stdout(&pull(&[("SSL_CERT_FILE", golden("tls/ca.pem").to_str().unwrap())]));
 }

@@ -17,7 +17,7 @@ fn refusals_say_what_to_do() {
             &["no model of this name, or it is private", "HF_TOKEN"][..],
         ),
         ((404, "x-error-code: RevisionNotFound\r\n", ""), &["no revision main"]),
-        ((404, "", ""), &["no model", "no such path here"]),
+        ((404, "", ""), &["no model", "there is no some-one/opus-mt-en-de here"]),
         ((403, "", ""), &["ask for access"]),
         ((429, "retry-after: 17\r\n", ""), &["too many requests", "wait 17 seconds"]),
         ((503, "", ""), &["out of order (status 503)", "later"]),
@@ -131,6 +131,8 @@ fn models_are_listed_and_removed() {
     assert!(stdout(&removed).is_empty() && stderr(&removed).contains("removed"), "{}", stderr(&removed));
     assert!(!folder(&home).exists() && other.exists());
     refused(&tx(&["models", "rm", ID]), &["not in the cache"]);
-    refused(&tx(&["models", "rm", "a/b@main"]), &["name it a/b"]);
+    refused(&tx(&["models", "rm", "a/b@main"]), &["not in the cache"]);
+    stdout(&tx(&["models", "rm", "a/b@0123456789"]));
+    assert!(!other.exists());
     refused(&tx(&["models", "rm", "../x"]), &["no id"]);
 }

@@ -1,10 +1,15 @@
 //! A stand-in for the Hugging Face Hub on this machine, which answers as the Hub does (headers, redirects, ranges, refusals), or
 //! as no server should.
 
+use crate::common::golden;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
+use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -12,6 +17,8 @@ use std::time::Duration;
 
 /// The model that it has.
 pub const ID: &str = "some-one/opus-mt-en-de";
+/// What it was called before models had owners.
+pub const OLD_ID: &str = "opus-mt-en-de";
 
 /// What is out of the ordinary.
 #[derive(Clone, Copy, Default)]
@@ -24,6 +31,8 @@ pub struct Quirks {
     pub cut: Option<usize>,
     /// So many answers with weights have a wrong byte.
     pub wrong: usize,
+    /// A small file has a wrong byte, but its length.
+    pub wrong_small: bool,
     /// So many answers with weights are too short, by their own headers too.
     pub short: usize,
     /// A range is answered with the whole.
@@ -57,6 +66,7 @@ struct State {
     asked: Mutex<Vec<Asked>>,
     hub: String,
     cdn: String,
+    tls: Option<Arc<ServerConfig>>,
 }
 
 pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
@@ -71,6 +81,20 @@ pub fn commit(revision: &str) -> String {
 impl StandIn {
     /// Serves folders as revisions of [`ID`], with files that nobody needs beside theirs.
     pub fn new(revisions: &[(&str, &Path)], quirks: Quirks) -> Self {
+        Self::start(revisions, quirks, None)
+    }
+
+    /// The same, encrypted, with a certificate that `tls/ca.pem` of the goldens vouches for.
+    pub fn encrypted(revisions: &[(&str, &Path)]) -> Self {
+        let chain = vec![CertificateDer::from_pem_file(golden("tls/server.pem")).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(golden("tls/server.key")).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let versions = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let tls = versions.unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap();
+        Self::start(revisions, Quirks::default(), Some(Arc::new(tls)))
+    }
+
+    fn start(revisions: &[(&str, &Path)], quirks: Quirks, tls: Option<Arc<ServerConfig>>) -> Self {
         let files = |folder: &Path| {
             let mut files: Vec<(String, Vec<u8>)> = std::fs::read_dir(folder)
                 .unwrap()
@@ -91,8 +115,9 @@ impl StandIn {
             revisions,
             quirks: Mutex::new(quirks),
             asked: Mutex::default(),
-            hub: address(&hub),
-            cdn: address(&cdn),
+            hub: address(&hub, tls.is_some()),
+            cdn: address(&cdn, tls.is_some()),
+            tls,
         });
         for (listener, is_cdn) in [(hub, false), (cdn, true)] {
             let state = state.clone();
@@ -120,19 +145,29 @@ fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
-fn address(listener: &TcpListener) -> String {
-    format!("http://{}", listener.local_addr().unwrap())
+fn address(listener: &TcpListener, is_encrypted: bool) -> String {
+    format!("http{}://{}", if is_encrypted { "s" } else { "" }, listener.local_addr().unwrap())
 }
 
 impl State {
     /// One request a connection. Clients go away when they like.
-    fn serve(&self, mut stream: TcpStream, is_cdn: bool) {
-        let Some(asked) = read(&stream, is_cdn) else { return };
+    fn serve(&self, stream: TcpStream, is_cdn: bool) {
+        match &self.tls {
+            None => self.exchange(stream, is_cdn),
+            Some(tls) => {
+                let connection = ServerConnection::new(tls.clone()).unwrap();
+                self.exchange(StreamOwned::new(connection, stream), is_cdn);
+            }
+        }
+    }
+
+    fn exchange(&self, mut stream: impl Read + Write, is_cdn: bool) {
+        let Some(asked) = read(&mut stream, is_cdn) else { return };
         self.asked.lock().unwrap().push(asked.clone());
         if self.quirks.lock().unwrap().slow {
             std::thread::sleep(Duration::from_millis(150));
         }
-        let _ = stream.write_all(&self.answer(&asked));
+        let _ = stream.write_all(&self.answer(&asked)).and_then(|()| stream.flush());
     }
 
     fn answer(&self, asked: &Asked) -> Vec<u8> {
@@ -141,6 +176,11 @@ impl State {
         if asked.is_cdn {
             let content = self.files().find(|(_, _, bytes)| path.ends_with(&sha256(bytes)));
             return content.map_or(not_found("EntryNotFound"), |(.., bytes)| self.weights(asked, bytes));
+        }
+        for place in ["/api/models/", "/"] {
+            if let Some(rest) = path.strip_prefix(&format!("{place}{OLD_ID}/")) {
+                return answer(307, &format!("location: {place}{ID}/{rest}\r\n"), b"");
+            }
         }
         if let Some(rest) = path.strip_prefix(&format!("/api/models/{ID}/revision/")) {
             return match quirks.list {
@@ -160,7 +200,11 @@ impl State {
         };
         if let Some((_, name, bytes)) = found("/api/resolve-cache/models/") {
             let tag = format!("etag: \"{}\"\r\n", blob(name, bytes));
-            return self.ranged(asked, bytes, &tag, quirks);
+            let mut bytes = bytes.to_vec();
+            if quirks.wrong_small && name == "config.json" {
+                bytes.rotate_left(1);
+            }
+            return self.ranged(asked, &bytes, &tag, quirks);
         }
         let resolve = format!("/{ID}/resolve/");
         let found = path.strip_prefix(&resolve).and_then(|rest| {
@@ -194,7 +238,7 @@ impl State {
             if bare {
                 return json!({"rfilename": name});
             }
-            let mut file = json!({"rfilename": name, "size": bytes.len(), "blobId": sha256(bytes)[..40]});
+            let mut file = json!({"rfilename": name, "size": bytes.len(), "blobId": git(bytes)});
             if is_large(name) {
                 file["lfs"] = json!({"sha256": sha256(bytes), "size": bytes.len(), "pointerSize": 134});
             }
@@ -242,7 +286,7 @@ impl State {
     }
 }
 
-fn read(stream: &TcpStream, is_cdn: bool) -> Option<Asked> {
+fn read(stream: impl Read, is_cdn: bool) -> Option<Asked> {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let path = lines.next()?.split(' ').nth(1)?.to_string();
     let headers: Vec<(String, String)> = lines
@@ -269,7 +313,14 @@ fn not_found(code: &str) -> Vec<u8> {
 
 /// What git or LFS calls a content.
 fn blob(name: &str, bytes: &[u8]) -> String {
-    if is_large(name) { sha256(bytes) } else { sha256(bytes)[..40].to_string() }
+    if is_large(name) { sha256(bytes) } else { git(bytes) }
+}
+
+fn git(bytes: &[u8]) -> String {
+    format!(
+        "{:x}",
+        Sha1::new().chain_update(format!("blob {}\0", bytes.len())).chain_update(bytes).finalize()
+    )
 }
 
 fn is_large(name: &str) -> bool {

@@ -5,16 +5,17 @@
 //! one more row of zeros in the embeddings, and its bias makes it impossible. Positions are those of tensor2tensor. The ε of
 //! the layer norm is 1e-6 in Marian; as in `transformers` and CTranslate2, it is 1e-5 here.
 
+use super::Generation;
+use super::files::{self, Contents};
 use super::marian_settings::{decoding, shape};
 use super::npz::{self, Array};
 use super::yaml::Settings;
-use super::{Generation, files::Contents};
 use crate::config::{Config, Norm, Tie};
 use crate::error::{Error, Result};
 use crate::model::parameters::{
     self, DECODER_EMBEDDING, ENCODER_EMBEDDING, LM_HEAD, LOGITS_BIAS, Parameter, SHARED_EMBEDDING, Weights,
 };
-use candle_core::{DType, Device, Tensor};
+use candle_core::{Device, Tensor};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -77,12 +78,12 @@ pub fn decoder_settings(npz: &Path) -> Result<Option<Settings>> {
     if !yml.is_file() {
         return Ok(None);
     }
-    Settings::parse(&super::files::read(&yml)?).map(Some).map_err(|what| Error::format(&yml, what))
+    Settings::parse(&files::read(&yml)?).map(Some).map_err(|what| Error::format(&yml, what))
 }
 
 /// `decoder.yml`, which training names after the model.
-fn decoder_yml(npz: &Path) -> PathBuf {
-    let named = super::files::with_suffix(npz, ".decoder.yml");
+pub fn decoder_yml(npz: &Path) -> PathBuf {
+    let named = files::with_suffix(npz, ".decoder.yml");
     if named.is_file() { named } else { npz.with_file_name("decoder.yml") }
 }
 
@@ -96,7 +97,7 @@ pub fn parse(contents: &dyn Contents, path: &Path, device: &Device) -> Result<(C
     let settings = match arrays.remove(SETTINGS) {
         Some(array) => Settings::parse(array.data).map_err(|what| refuse(format!("{SETTINGS}: {what}")))?,
         None => {
-            let yml = super::files::with_suffix(path, ".yml");
+            let yml = files::with_suffix(path, ".yml");
             if !yml.is_file() {
                 let what = format!(
                     "it has no {SETTINGS}, and there is no {}: is it a model of Marian?",
@@ -104,7 +105,7 @@ pub fn parse(contents: &dyn Contents, path: &Path, device: &Device) -> Result<(C
                 );
                 return Err(refuse(what));
             }
-            Settings::parse(&super::files::read(&yml)?).map_err(|what| Error::format(&yml, what))?
+            Settings::parse(&files::read(&yml)?).map_err(|what| Error::format(&yml, what))?
         }
     };
     let config = shape(&settings).map_err(|problems| refuse(problems.join("; ")))?;
@@ -199,7 +200,7 @@ impl Form {
             Form::Bias => {
                 let v = shape.last().copied().unwrap_or(0);
                 let more = Tensor::full(IMPOSSIBLE, (1, v - tensor.dim(1)?), tensor.device())?;
-                Tensor::cat(&[tensor, more.to_dtype(DType::F32)?], 1)
+                Tensor::cat(&[tensor, more], 1)
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The settings of a Marian model (`special:model.yml`) as the shape of a model, and `decoder.yml`.
 
 use super::Generation;
+use super::names::short;
 use super::yaml::Settings;
 use crate::config::{Activation, Config, Dropouts, Norm, Positions, SpecialIds, Stack, Tie};
 
@@ -101,8 +102,8 @@ impl Reader<'_> {
     fn problem(&mut self, key: &str, expected: &str) {
         let found = match self.settings.list(key) {
             [] => "missing".to_string(),
-            [one] => format!("{one:.80?}"),
-            several => format!("{:?}", several.iter().take(8).collect::<Vec<_>>()),
+            [one] => format!("\"{}\"", short(one)),
+            several => format!("{:?}", several.iter().take(8).map(|one| short(one)).collect::<Vec<_>>()),
         };
         self.problems.push(format!("{key} is {found}, expected {expected}"));
     }

@@ -9,9 +9,9 @@ mod ct2;
 pub mod files;
 mod generation;
 mod locate;
-mod marian;
+pub(crate) mod marian;
 mod marian_settings;
-mod marian_vocab;
+pub(crate) mod marian_vocab;
 mod names;
 mod npz;
 mod pickle;
@@ -39,14 +39,14 @@ pub use locate::{weights_file, weights_path};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-const CONFIG: &str = "config.json";
-const WEIGHTS: &str = "model.safetensors";
-const PICKLED_WEIGHTS: &str = "pytorch_model.bin";
+pub(crate) const CONFIG: &str = "config.json";
+pub(crate) const WEIGHTS: &str = "model.safetensors";
+pub(crate) const PICKLED_WEIGHTS: &str = "pytorch_model.bin";
 const INT8_WEIGHTS: &str = "model.int8.safetensors";
 /// The first of these that is there has the weights.
-const WEIGHT_FILES: [&str; 3] = [INT8_WEIGHTS, WEIGHTS, PICKLED_WEIGHTS];
-const GENERATION: &str = "generation_config.json";
-const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+pub(crate) const WEIGHT_FILES: [&str; 3] = [INT8_WEIGHTS, WEIGHTS, PICKLED_WEIGHTS];
+pub(crate) const GENERATION: &str = "generation_config.json";
+pub(crate) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 
 /// The contents of a file.
 pub type Bytes<'a> = Box<dyn Contents + 'a>;

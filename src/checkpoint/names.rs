@@ -1,4 +1,4 @@
-//! Names that occur twice in a file: of two tensors of one name, which is the right one?
+//! Names in files: those that occur twice (of two tensors of one name, which is the right one?), and those for messages.
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::collections::BTreeSet;
@@ -21,6 +21,11 @@ pub fn refuse(names: &[String]) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("it has {} more than once, and which of them is meant cannot be told", names.join(", ")))
+}
+
+/// A text of a file's for a message: its beginning, on one line.
+pub fn short(text: &str) -> String {
+    text.chars().take(80).flat_map(char::escape_debug).collect()
 }
 
 /// The keys that occur more than once in a JSON object; parsers keep the last and say nothing.
@@ -55,6 +60,7 @@ mod tests {
         let json = br#"{"a": 1, "b": {"a": 2}, "a": [3], "a": 4, "\u0062": 5, "c": 6}"#;
         assert_eq!(repeated_keys(json), ["a", "b"]);
         assert_eq!(repeated_keys(b"[1, 2]"), [""; 0]);
+        assert_eq!(short(&"a\n".repeat(99)), "a\\n".repeat(40));
         assert!(refuse(&repeated_keys(json)).unwrap_err().contains("it has a, b more than once"));
     }
 }

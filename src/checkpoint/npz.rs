@@ -1,8 +1,12 @@
 //! Arrays of numpy in a `.npz`, a zip archive of `.npy` files (numpy.lib.format): a line that describes each, then its numbers.
 
-use super::{names, tensors, zip};
+use super::names::{self, short};
+use super::{tensors, zip};
 use candle_core::{DType, Tensor};
 use std::collections::BTreeMap;
+
+/// More sides than any tensor has.
+const MAX_DIMS: usize = 8;
 
 /// One array.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,44 +39,48 @@ fn plain(name: &str) -> &str {
 /// The array of a `.npy` file.
 fn array(bytes: &[u8]) -> Result<Array<'_>, String> {
     let cut = || format!("not a whole .npy file ({} bytes): fetch the archive again", bytes.len());
-    let rest = bytes.strip_prefix(b"\x93NUMPY").ok_or_else(cut)?;
-    let (length, start) = match rest {
-        [1, _, a, b, ..] => (usize::from(u16::from_le_bytes([*a, *b])), 4),
-        [2 | 3, _, a, b, c, d, ..] => (u32::from_le_bytes([*a, *b, *c, *d]) as usize, 6),
-        _ => return Err(cut()),
-    };
-    let (header, data) = rest.get(start..).and_then(|rest| rest.split_at_checked(length)).ok_or_else(cut)?;
-    let header = std::str::from_utf8(header).map_err(|_| cut())?;
+    let (header, data) = parts(bytes).ok_or_else(cut)?;
     let field = |name: &str| {
         let after = header.split_once(&format!("'{name}':")).map(|(_, after)| after.trim_start());
         after.ok_or_else(|| format!("its header has no {name}: {}", short(header)))
     };
     let kind = field("descr")?.split('\'').nth(1).unwrap_or_default();
-    let kind =
-        kind.strip_prefix(['<', '|', '=']).ok_or_else(|| format!("numbers of type {}", short(kind)))?;
+    let kind = kind.strip_prefix(['<', '|', '=']).ok_or_else(|| {
+        format!("numbers of type {}, expected those with the smallest byte first (<f4)", short(kind))
+    })?;
     if !field("fortran_order")?.starts_with("False") {
         return Err("its numbers are column after column, expected row after row".into());
     }
-    let shape = field("shape")?.strip_prefix('(').and_then(|rest| rest.split_once(')'));
-    let shape = shape
-        .map(|(inside, _)| inside)
-        .ok_or_else(|| format!("its header has no shape: {}", short(header)))?;
-    let sides = shape.split(',').map(str::trim).filter(|side| !side.is_empty());
-    let shape: Vec<usize> = sides
-        .take(9)
-        .map(|side| side.parse().map_err(|_| format!("a side of length {}", short(side))))
-        .collect::<Result<_, String>>()?;
+    let shape = shape(field("shape")?)?;
     let width = kind.get(1..).and_then(|width| width.parse::<usize>().ok()).unwrap_or(0);
     let expected = shape.iter().try_fold(width, |product, &side| product.checked_mul(side));
-    if width == 0 || shape.len() > 8 || expected != Some(data.len()) {
-        return Err(format!(
-            "{} numbers of type {} in {} bytes",
-            format_args!("{shape:?}"),
-            short(kind),
-            data.len()
-        ));
+    if width == 0 || expected != Some(data.len()) {
+        return Err(format!("{shape:?} numbers of type {} in {} bytes", short(kind), data.len()));
     }
     Ok(Array { kind, shape, data })
+}
+
+/// The header of a `.npy` file, and the numbers after it.
+fn parts(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let rest = bytes.strip_prefix(b"\x93NUMPY")?;
+    let (length, start) = match rest {
+        [1, _, a, b, ..] => (usize::from(u16::from_le_bytes([*a, *b])), 4),
+        [2 | 3, _, a, b, c, d, ..] => (u32::from_le_bytes([*a, *b, *c, *d]) as usize, 6),
+        _ => return None,
+    };
+    let (header, data) = rest.get(start..)?.split_at_checked(length)?;
+    Some((std::str::from_utf8(header).ok()?, data))
+}
+
+/// The sides in a text that begins as `(2, 3)`.
+fn shape(text: &str) -> Result<Vec<usize>, String> {
+    let inside = text.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+    let (inside, _) = inside.ok_or_else(|| format!("its shape is {}, expected (N, N)", short(text)))?;
+    let sides: Vec<&str> = inside.split(',').map(str::trim).filter(|side| !side.is_empty()).collect();
+    if sides.len() > MAX_DIMS {
+        return Err(format!("an array of {} sides", sides.len()));
+    }
+    sides.iter().map(|side| side.parse().map_err(|_| format!("a side of length {}", short(side)))).collect()
 }
 
 impl Array<'_> {
@@ -86,11 +94,6 @@ impl Array<'_> {
         };
         tensors::to_f32(self.data, dtype, &self.shape).map_err(|error| error.to_string())
     }
-}
-
-/// A text for a message.
-fn short(text: &str) -> String {
-    text.chars().take(80).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]
@@ -120,6 +123,9 @@ mod tests {
             message("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}").contains("side of length -2")
         );
         assert!(message("{'descr': '<f4', 'fortran_order': False}").contains("no shape"));
+        let sides = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}),}}", "1,".repeat(9));
+        assert_eq!(message(&sides), "an array of 9 sides");
+        assert!(message("{'descr': '<f4', 'fortran_order': False, 'shape': 2}").contains("its shape is 2}"));
         for length in 0..good.len() {
             assert!(array(&good[..length]).is_err());
         }

@@ -4,6 +4,7 @@
 //! Values are small and copied, what they hold lies in one list: nothing is nested in memory, so a crafted file cannot
 //! exhaust the stack, and each code adds a few dozen bytes at most, so a limit on codes bounds the memory.
 
+use super::names::short;
 use super::pickle_codes::{Code, Reader};
 use candle_core::DType;
 use std::collections::HashMap;
@@ -183,20 +184,24 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
+    /// The node that a value is, if it is one.
+    fn node(&self, value: Value<'a>) -> Option<&Node<'a>> {
+        if let Value::Node(at) = value { self.nodes.get(at) } else { None }
+    }
+
     fn tuple(&self, value: Value<'a>) -> Result<&[Value<'a>], String> {
-        match value {
-            Value::Node(at) => match self.nodes.get(at) {
-                Some(Node::Tuple(items)) => Ok(items),
-                _ => Err("something else than a tuple".into()),
-            },
+        match self.node(value) {
+            Some(Node::Tuple(items)) => Ok(items),
             _ => Err("something else than a tuple".into()),
         }
     }
 
     /// Puts keys and values in turn into the dictionary on the stack.
     fn set(&mut self, items: &[Value<'a>]) -> Result<(), String> {
-        let Some(&Value::Node(at)) = self.stack.last() else { return Err("no dictionary to fill".into()) };
-        let Some(Node::Dict(entries)) = self.nodes.get_mut(at) else {
+        let Some(Node::Dict(entries)) = self.stack.last().and_then(|&top| match top {
+            Value::Node(at) => self.nodes.get_mut(at),
+            _ => None,
+        }) else {
             return Err("no dictionary to fill".into());
         };
         let pairs = items.as_chunks::<2>();
@@ -228,18 +233,12 @@ impl<'a> Machine<'a> {
                 self.stack.push(tensor);
                 return Ok(());
             }
-            (Value::Global(Global::RebuildTensor), &[Value::Node(storage), offset, shape, stride, ..]) => {
-                let Some(&Node::Storage(dtype, storage)) = self.nodes.get(storage) else {
+            (Value::Global(Global::RebuildTensor), &[storage, offset, shape, stride, ..]) => {
+                let Some(&Node::Storage(dtype, storage)) = self.node(storage) else {
                     return Err("a tensor without a storage".into());
                 };
-                let offset = size(offset)?;
-                Node::Tensor(TensorPlace {
-                    dtype,
-                    storage,
-                    offset,
-                    shape: self.sizes(shape)?,
-                    stride: self.sizes(stride)?,
-                })
+                let (shape, stride) = (self.sizes(shape)?, self.sizes(stride)?);
+                Node::Tensor(TensorPlace { dtype, storage, offset: size(offset)?, shape, stride })
             }
             _ => return Err("a call that makes no tensor".into()),
         };
@@ -257,18 +256,13 @@ impl<'a> Machine<'a> {
 
     /// The tensors of the dictionary `top`.
     fn dictionary(&self, top: Value<'a>) -> Result<Vec<(&'a str, TensorPlace<'a>)>, String> {
-        let entries = match top {
-            Value::Node(at) => match self.nodes.get(at) {
-                Some(Node::Dict(entries)) => entries,
-                _ => return Err("it holds something else than a dictionary of tensors".into()),
-            },
-            _ => return Err("it holds something else than a dictionary of tensors".into()),
+        let Some(Node::Dict(entries)) = self.node(top) else {
+            return Err("it holds something else than a dictionary of tensors".into());
         };
         let (mut tensors, mut others) = (Vec::new(), Vec::new());
         for &(key, value) in entries {
             let Value::Text(name) = key else { return Err("a tensor whose name is no text".into()) };
-            let node = if let Value::Node(at) = value { self.nodes.get(at) } else { None };
-            match node {
+            match self.node(value) {
                 Some(Node::Tensor(tensor)) => tensors.push((name, tensor.clone())),
                 _ => others.push(short(name)),
             }
@@ -290,11 +284,6 @@ fn size(value: Value) -> Result<usize, String> {
         Value::Int(n) => usize::try_from(n).map_err(|_| format!("{n} where a size stands")),
         _ => Err("something else than a size".into()),
     }
-}
-
-/// A name for a message.
-fn short(name: &str) -> String {
-    name.chars().take(80).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]

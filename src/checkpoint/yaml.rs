@@ -1,5 +1,6 @@
 //! YAML as Marian uses it: one mapping of scalars and lists of scalars. What is nested deeper is passed over.
 
+use super::names::{self, short};
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use std::collections::BTreeMap;
 
@@ -26,7 +27,9 @@ pub fn mapping(bytes: &[u8]) -> Result<Mapping, String> {
             }
             Event::Scalar(value, style, ..) if depth > 0 => match &key {
                 None => {
-                    mapping.insert(value.to_string(), Vec::new());
+                    if mapping.insert(value.to_string(), Vec::new()).is_some() {
+                        names::refuse(&[short(&value)])?;
+                    }
                     key = Some(value);
                 }
                 Some(name) => {
@@ -79,7 +82,7 @@ mod tests {
 
     #[test]
     fn settings_of_marian_are_read() {
-        let text = b"# made by\ntype: transformer\ndim-vocabs:\n  - 65001\n  - 65002\ntied: []\nflow: [a, 'b']\nempty: \"\"\nnone:\nmap:\n  inner: 1\n  list: [1, [2]]\nlast: 'x'\n\0";
+        let text = b"# made by\ntype: transformer\ndim-vocabs:\n  - 65001\n  - 65002\ntied: []\nflow: [a, 'b'] # two\nquoted: '#1 # 2'\nbare: x#y # z\nempty: \"\"\nnone:\nmap:\n  inner: 1\n  list: [1, [2]]\nlast: 'x'\n\0";
         let settings = Settings::parse(text).unwrap();
         assert_eq!(settings.get("type"), Some("transformer"));
         assert_eq!(settings.list("dim-vocabs"), ["65001", "65002"]);
@@ -88,6 +91,7 @@ mod tests {
             (settings.get("empty"), settings.get("tied"), settings.get("inner")),
             (Some(""), None, None)
         );
+        assert_eq!((settings.get("quoted"), settings.get("bare")), (Some("#1 # 2"), Some("x#y")));
         assert_eq!((settings.list("none"), settings.get("last")), (&[][..], Some("x")));
     }
 
@@ -123,5 +127,7 @@ mod tests {
             let error = mapping(text.as_bytes()).unwrap_err();
             assert!(error.contains(place), "{text:?}: {error}");
         }
+        let twice = mapping(b"a: 1\nb: 2\na: 3").unwrap_err();
+        assert!(twice.contains("it has a more than once"), "{twice}");
     }
 }

@@ -50,7 +50,7 @@ fn directory(bytes: &[u8]) -> Option<&[u8]> {
     // A comment of at most 65,535 bytes may follow the last record.
     let earliest = bytes.len().saturating_sub(22 + 65_535);
     let ends = |&at: &usize| {
-        bytes.get(at..).is_some_and(|end| end.starts_with(b"PK\x05\x06"))
+        bytes[at..].starts_with(b"PK\x05\x06")
             && two(bytes, at + 20).is_some_and(|comment| at + 22 + comment == bytes.len())
     };
     let end = (earliest..=bytes.len().checked_sub(22)?).rev().find(ends)?;
@@ -60,8 +60,7 @@ fn directory(bytes: &[u8]) -> Option<&[u8]> {
         Some(locator) => {
             let record = usize::try_from(number::<8>(bytes, locator + 8)?).ok()?;
             let is_one = bytes.get(record..record.checked_add(4)?)? == b"PK\x06\x06";
-            let (length, at) =
-                (number::<8>(bytes, record + 40)?, number::<8>(bytes, record.checked_add(48)?)?);
+            let (length, at) = (number::<8>(bytes, record + 40)?, number::<8>(bytes, record + 48)?);
             slice(bytes, at, length).filter(|_| is_one)
         }
         None => slice(bytes, at, length),

@@ -1,5 +1,5 @@
-//! What names a model on the Hub: `owner/name`, or `owner/name@revision` (a branch, a tag, `refs/pr/N` or a commit).
-//! What is allowed is what `huggingface_hub` allows (`validate_repo_id`), so that no id leads out of the cache.
+//! What names a model on the Hub: `owner/name`, or `owner/name@revision` (a branch, a tag, `refs/pr/N` or a commit). The oldest
+//! models have no owner. What is allowed is what `huggingface_hub` allows (`validate_repo_id`), so that no id leads out of the cache.
 
 use std::fmt;
 
@@ -22,13 +22,15 @@ impl ModelId {
             Some((name, revision)) => (name, Some(revision)),
             None => (text, None),
         };
-        let (owner, model) = name.split_once('/')?;
-        let fits =
-            name.len() <= LONGEST && is_name(owner) && is_name(model) && revision.is_none_or(is_revision);
+        let (owner, model) = name.split_once('/').map_or((None, name), |(owner, model)| (Some(owner), model));
+        let fits = name.len() <= LONGEST
+            && owner.map_or(!is_file(model), is_name)
+            && is_name(model)
+            && revision.is_none_or(is_revision);
         fits.then(|| ModelId { name: name.to_string(), revision: revision.map(str::to_string) })
     }
 
-    /// `owner/name`.
+    /// `owner/name`, or the name of one without an owner.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -49,6 +51,11 @@ impl fmt::Display for ModelId {
         write!(f, "{}", self.name)?;
         self.revision.as_ref().map_or(Ok(()), |revision| write!(f, "@{revision}"))
     }
+}
+
+/// Whether a name alone is rather that of a file which is not there.
+fn is_file(name: &str) -> bool {
+    [".npz", ".safetensors", ".bin"].iter().any(|ending| name.ends_with(ending))
 }
 
 /// Letters, digits and `-_.`, but neither `--` (which divides owner and name in the cache) nor `..`.
@@ -82,6 +89,8 @@ mod tests {
         for (text, name, revision) in [
             ("Helsinki-NLP/opus-mt-en-de", "Helsinki-NLP/opus-mt-en-de", "main"),
             ("a/b@refs/pr/7", "a/b", "refs/pr/7"),
+            ("t5-small", "t5-small", "main"),
+            ("t5-small@v1", "t5-small", "v1"),
             ("facebook/m2m100_418M@v1.0", "facebook/m2m100_418M", "v1.0"),
         ] {
             let id = ModelId::parse(text).unwrap();
@@ -89,7 +98,11 @@ mod tests {
         }
         for text in [
             "",
-            "a",
+            ".",
+            "~",
+            "a--b",
+            "model.npz",
+            "@main",
             "/",
             "a/",
             "/b",

@@ -34,6 +34,19 @@ pub fn form(has: impl Fn(&str) -> bool) -> Option<&'static [&'static str]> {
     FORMS.into_iter().find(|form| form.iter().all(|name| has(name)))
 }
 
+/// The files of that form, with those that come with it where they are.
+pub fn names(has: impl Fn(&str) -> bool) -> Option<Vec<&'static str>> {
+    let form = form(&has)?;
+    let more = [(&OPUS[..], OPUS_TARGET), (&M2M100, SPECIAL_TOKENS_MAP)];
+    let more = more.into_iter().filter(|&(of, name)| of == form && has(name)).map(|(_, name)| name);
+    Some(form.iter().copied().chain(more).collect())
+}
+
+/// What there can be, for a message.
+pub fn expected() -> String {
+    format!("{JSON}, {} or {}", OPUS.join(" + "), M2M100.join(" + "))
+}
+
 /// What lacks of the form that is there in part, or else of ours.
 pub fn missing(has: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let nearest = FORMS.into_iter().find(|form| has(form[0])).unwrap_or(&[JSON]);
@@ -56,10 +69,7 @@ impl Tokenizer {
             Self::from_sentencepiece(&file(name)?, path(name), Some((bytes, &path(ids))))
         };
         let Some(form) = form(has) else {
-            return Err(Error::format(
-                folder,
-                format!("no tokenizer: expected {JSON}, {} or {}", OPUS.join(" + "), M2M100.join(" + ")),
-            ));
+            return Err(Error::format(folder, format!("no tokenizer: expected {}", expected())));
         };
         if form == OPUS {
             let ids = file(OPUS[2])?;

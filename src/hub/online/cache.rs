@@ -6,6 +6,7 @@ use super::wanted::wanted;
 use super::{Cached, ModelId};
 use crate::error::{Error, Result};
 use hf_hub::{Cache, CacheRepo, Repo, RepoType};
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,12 +33,21 @@ impl Shelf {
 
     /// The model, if all of its files are there.
     pub fn complete(&self) -> Option<Cached> {
-        let revision = self.id.revision();
-        let named = fs::read_to_string(self.folder.join("refs").join(revision)).ok();
-        // A revision may be a commit.
-        let commit = named.map_or(revision.to_string(), |commit| commit.trim().to_string());
+        let commit = self.commit()?;
         let folder = self.snapshot(&commit);
-        (is_commit(&commit) && is_complete(&folder)).then(|| Cached { id: self.id.clone(), commit, folder })
+        is_complete(&folder).then(|| Cached { id: self.id.clone(), commit, folder })
+    }
+
+    /// The commit of the revision, as far as it is known here; a revision may be a commit.
+    fn commit(&self) -> Option<String> {
+        let revision = self.id.revision();
+        self.named(revision).or(Some(revision.to_string())).filter(|commit| is_commit(commit))
+    }
+
+    /// The commit that a name of git's stood for.
+    fn named(&self, revision: &str) -> Option<String> {
+        let commit = fs::read_to_string(self.folder.join("refs").join(revision)).ok()?;
+        Some(commit.trim().to_string())
     }
 
     /// The folder of the files of a commit.
@@ -108,9 +118,13 @@ impl Shelf {
         self.cache.create_ref(commit).map_err(|error| Error::io(&path, error))
     }
 
-    /// Takes the model out of the cache, all revisions of it; gives the bytes that are free now.
+    /// Takes the model out of the cache, all of it or the revision that its id names; gives the bytes that are free now.
     pub fn remove(&self) -> Result<u64> {
-        if !self.folder.is_dir() {
+        let is_here = match self.id.names_revision() {
+            true => self.commit().is_some_and(|commit| self.snapshot(&commit).is_dir()),
+            false => self.folder.is_dir(),
+        };
+        if !is_here {
             return Err(Error::Hub(format!("{} is not in the cache ({})", self.id, self.folder.display())));
         }
         let (lock, _) = self.lock_file()?;
@@ -120,20 +134,57 @@ impl Shelf {
                 self.id
             )));
         }
-        let refuse = |error| Error::io(&self.folder, error);
-        let bytes = size_of(&self.folder).map_err(refuse)?;
-        fs::remove_dir_all(&self.folder).map_err(refuse)?;
-        drop(lock);
-        // An empty folder of locks that stays takes no space and harms nobody.
-        let _ = fs::remove_dir_all(&self.locks);
-        Ok(bytes)
+        self.remove_files().map_err(|error| Error::io(&self.folder, error))
+    }
+
+    fn remove_files(&self) -> io::Result<u64> {
+        let before = size_of(&self.folder)?;
+        if self.id.names_revision() {
+            self.remove_revision()?;
+        }
+        if !self.id.names_revision() || names_in(&self.folder.join("snapshots")).is_empty() {
+            fs::remove_dir_all(&self.folder)?;
+            // An empty folder of locks that stays takes no space and harms nobody.
+            let _ = fs::remove_dir_all(&self.locks);
+            return Ok(before);
+        }
+        Ok(before.saturating_sub(size_of(&self.folder)?))
+    }
+
+    /// Forgets the revision, and where no other name stands for its commit, removes that with the contents that no other has. Of a commit
+    /// all names are forgotten.
+    fn remove_revision(&self) -> io::Result<()> {
+        let (revision, Some(commit)) = (self.id.revision(), self.commit()) else { return Ok(()) };
+        let is_name = self.named(revision).is_some();
+        let names = files_below(&self.folder.join("refs"), "").into_iter();
+        let names = names.filter(|name| self.named(name).as_ref() == Some(&commit));
+        let (gone, kept): (Vec<String>, Vec<String>) = names.partition(|name| !is_name || name == revision);
+        for name in gone {
+            fs::remove_file(self.folder.join("refs").join(name))?;
+        }
+        if !kept.is_empty() {
+            return Ok(());
+        }
+        let blobs = self.blobs(&commit);
+        fs::remove_dir_all(self.snapshot(&commit))?;
+        let others = names_in(&self.folder.join("snapshots")).into_iter();
+        let needed: BTreeSet<PathBuf> = others.flat_map(|commit| self.blobs(&commit)).collect();
+        blobs.difference(&needed).try_for_each(fs::remove_file)
+    }
+
+    /// The contents that the files of a commit are links to.
+    fn blobs(&self, commit: &str) -> BTreeSet<PathBuf> {
+        let folder = self.snapshot(commit);
+        let files = files_below(&folder, "").into_iter();
+        let targets = files.filter_map(|name| fs::read_link(folder.join(name)).ok());
+        let blobs = targets.filter_map(|target| Some(self.blob(target.file_name()?.to_str()?)));
+        blobs.filter(|blob| blob.is_file()).collect()
     }
 
     /// What is complete here: the revisions, and the commits that were fetched by their own name.
     fn all(&self) -> Vec<Cached> {
-        let mut ids = Vec::new();
-        revisions(&self.folder.join("refs"), "", &mut ids);
-        let named: Vec<Cached> = ids.iter().filter_map(|revision| self.revision(revision)).collect();
+        let names = files_below(&self.folder.join("refs"), "");
+        let named: Vec<Cached> = names.iter().filter_map(|name| self.revision(name)).collect();
         let commits = names_in(&self.folder.join("snapshots")).into_iter();
         let unnamed = commits.filter(|commit| named.iter().all(|model| model.commit != *commit));
         let unnamed: Vec<Cached> = unnamed.filter_map(|commit| self.revision(&commit)).collect();
@@ -151,10 +202,9 @@ impl Shelf {
 
 /// All models in a cache that are complete, by name.
 pub fn all(cache: &Path) -> Vec<Cached> {
-    let ids = names_in(cache).into_iter().filter_map(|folder| {
-        let (owner, name) = folder.strip_prefix("models--")?.split_once("--")?;
-        ModelId::parse(&format!("{owner}/{name}"))
-    });
+    let ids = names_in(cache)
+        .into_iter()
+        .filter_map(|folder| ModelId::parse(&folder.strip_prefix("models--")?.replacen("--", "/", 1)));
     ids.flat_map(|id| Shelf::new(cache, &id).all()).collect()
 }
 
@@ -180,15 +230,13 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The files below `folder`, by their paths in it: a revision may have slashes.
-fn revisions(folder: &Path, above: &str, found: &mut Vec<String>) {
-    for name in names_in(folder) {
+/// The files below `folder`, by their paths in it, each with `above` before it: a name of git's may have slashes.
+fn files_below(folder: &Path, above: &str) -> Vec<String> {
+    let below = |name: String| {
         let (path, name) = (folder.join(&name), format!("{above}{name}"));
-        match path.is_dir() {
-            true => revisions(&path, &format!("{name}/"), found),
-            false => found.push(name),
-        }
-    }
+        if path.is_dir() { files_below(&path, &format!("{name}/")) } else { vec![name] }
+    };
+    names_in(folder).into_iter().flat_map(below).collect()
 }
 
 /// Bytes of the files below a folder, links not followed.

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use std::time::Duration;
 use ureq::http::header::{ACCEPT_ENCODING, AUTHORIZATION, LOCATION, RANGE, RETRY_AFTER, USER_AGENT};
 use ureq::http::{Response, StatusCode, Uri};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body};
 
 /// For a connection, and for the next bytes of an answer: none takes longer on a line that works.
@@ -33,12 +34,13 @@ pub enum Failure {
 }
 
 impl Client {
-    pub fn new(settings: &Settings) -> Self {
+    pub fn new(settings: &Settings) -> Result<Self> {
         // Statuses have their own messages here, and redirects their own rules.
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(settings.proxy.clone())
+            .tls_config(TlsConfig::builder().root_certs(roots(settings)?).build())
             .timeout_connect(Some(PATIENCE))
             .timeout_per_read(Some(PATIENCE))
             .timeout_per_write(Some(PATIENCE));
@@ -46,12 +48,12 @@ impl Client {
             .proxy
             .as_ref()
             .map(|proxy| format!(" through the proxy {}:{}", proxy.host(), proxy.port()));
-        Client {
+        Ok(Client {
             agent: config.build().into(),
             endpoint: settings.endpoint.clone(),
             token: settings.token.clone(),
             way: way.unwrap_or_default(),
-        }
+        })
     }
 
     /// The address of the Hub.
@@ -74,7 +76,7 @@ impl Client {
         ask().map_err(|failure| match failure {
             Failure::Refused(error) => error,
             Failure::Broken(what) => Error::Hub(format!(
-                "{id}: {what}; check the network, HTTPS_PROXY and HF_ENDPOINT (a model that was fetched once needs no network)"
+                "{id}: {what}; check the network, HTTPS_PROXY, SSL_CERT_FILE and HF_ENDPOINT (a model that was fetched once needs no network)"
             )),
         })
     }
@@ -141,9 +143,7 @@ impl Client {
                 format!("{name} has no revision {revision}: {page}/tree/main lists those it has")
             }
             (404, "EntryNotFound") => format!("{url} is gone: try again"),
-            (404, _) => format!(
-                "{server} has no model {name} with a revision {revision}, and there is no such path here: check the name"
-            ),
+            (404, _) => format!("{server} has no model {name} with a revision {revision}: check the name"),
             (429, _) => format!("too many requests for {server}: {}", wait(response)),
             (status @ 500.., _) => format!("{server} is out of order (status {status}): try again later"),
             (status, _) => format!(
@@ -151,6 +151,22 @@ impl Client {
             ),
         };
         Error::Hub(format!("{id}: {what}"))
+    }
+}
+
+/// The certificates that are trusted to vouch for servers: those of the system, to which companies add their own; on a system without
+/// any, those of Mozilla's.
+fn roots(settings: &Settings) -> Result<RootCerts> {
+    let found = rustls_native_certs::load_native_certs();
+    match (found.certs.as_slice(), settings.certificates) {
+        ([], Some(variable)) => {
+            let cause = found.errors.first().map_or(String::new(), |error| format!(" ({error})"));
+            Err(Error::Hub(format!("{variable} names no certificates{cause}: set it right, or unset it")))
+        }
+        ([], None) => Ok(RootCerts::WebPki),
+        (certs, _) => {
+            Ok(certs.iter().map(|cert| Certificate::from_der(cert).to_owned()).collect::<Vec<_>>().into())
+        }
     }
 }
 

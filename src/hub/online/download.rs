@@ -1,9 +1,10 @@
-//! One file from the Hub into the cache: gone on with where it stopped, and believed only when size and SHA-256 are those that
+//! One file from the Hub into the cache: gone on with where it stopped, and believed only when size and hash are those that
 //! the server said.
 
 use super::client::{Client, Failure, text_of};
 use super::{Event, ModelId};
 use crate::error::{Error, Result};
+use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -27,8 +28,51 @@ pub struct Remote {
     pub blob: String,
     /// Its length.
     pub size: Option<u64>,
-    /// The SHA-256 of its content, which the Hub says of large files.
-    pub sha256: Option<String>,
+    /// What its content is known by, if the server says.
+    pub hash: Option<Hash>,
+}
+
+/// A hash in hexadecimal.
+#[derive(Debug)]
+pub enum Hash {
+    /// The SHA-256 of the content: of files in LFS, which are the large ones.
+    Sha256(String),
+    /// What git calls the content, the SHA-1 of `blob LENGTH\0` and the content: of all others.
+    Git(String),
+}
+
+impl Hash {
+    /// `text` as a hash that git gives.
+    pub fn git(text: &str) -> Option<Self> {
+        is_hash(text, 40).then(|| Hash::Git(text.to_string()))
+    }
+
+    /// `text` as a hash that LFS gives.
+    pub fn sha256(text: &str) -> Option<Self> {
+        is_hash(text, 64).then(|| Hash::Sha256(text.to_string()))
+    }
+
+    /// What is wrong with the content of the file at `path`, if anything is.
+    fn fault_of(&self, path: &Path) -> io::Result<Option<String>> {
+        let mut file = File::open(path)?;
+        let (name, expected, found) = match self {
+            Hash::Sha256(expected) => {
+                let mut hash = Sha256::new();
+                io::copy(&mut file, &mut hash)?;
+                ("SHA-256", expected, format!("{:x}", hash.finalize()))
+            }
+            Hash::Git(expected) => {
+                let mut hash = Sha1::new_with_prefix(format!("blob {}\0", file.metadata()?.len()));
+                io::copy(&mut file, &mut hash)?;
+                ("hash of git's", expected, format!("{:x}", hash.finalize()))
+            }
+        };
+        Ok((found != *expected).then(|| format!("its {name} is {found}, announced was {expected}")))
+    }
+}
+
+fn is_hash(text: &str, length: usize) -> bool {
+    text.len() == length && text.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'))
 }
 
 /// What one connection brought.
@@ -124,7 +168,7 @@ impl Downloads<'_> {
         let mut file = OpenOptions::new().create(true).append(true).open(part).map_err(refuse)?;
         file.set_len(begins_at).map_err(refuse)?;
         // One byte more than expected is enough to see that something is wrong.
-        let most = remote.size.map_or(u64::MAX, |size| (size + 1).saturating_sub(begins_at));
+        let most = remote.size.map_or(u64::MAX, |size| size.saturating_add(1).saturating_sub(begins_at));
         let mut body = response.into_body().into_reader().take(most);
         self.copy(&mut body, &mut file, begins_at, part)?;
         file.sync_all().map_err(refuse)?;
@@ -154,11 +198,7 @@ pub fn fault_of(path: &Path, remote: &Remote) -> io::Result<Option<String>> {
         let found = if length > size { "more".to_string() } else { length.to_string() };
         return Ok(Some(format!("{size} bytes were announced and {found} came")));
     }
-    let Some(expected) = &remote.sha256 else { return Ok(None) };
-    let mut hash = Sha256::new();
-    io::copy(&mut File::open(path)?, &mut hash)?;
-    let found = format!("{:x}", hash.finalize());
-    Ok((found != *expected).then(|| format!("its SHA-256 is {found}, announced was {expected}")))
+    remote.hash.as_ref().map_or(Ok(None), |hash| hash.fault_of(path))
 }
 
 /// The first byte of `bytes START-END/SIZE`.
@@ -172,4 +212,23 @@ fn length(path: &Path) -> u64 {
 
 fn start_anew(part: &Path) -> io::Result<()> {
     File::create(part).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The hash is that of `printf 'hello\n' | git hash-object --stdin`.
+    #[test]
+    fn contents_have_the_names_that_git_gives_them() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "hello\n").unwrap();
+        let hash = Hash::git("ce013625030ba8dba906f756967f9e9ca394464a").unwrap();
+        assert_eq!(hash.fault_of(file.path()).unwrap(), None);
+        fs::write(file.path(), "hellO\n").unwrap();
+        let fault = hash.fault_of(file.path()).unwrap().unwrap();
+        assert!(fault.contains("announced was ce0136"), "{fault}");
+        assert!(Hash::git("CE013625030ba8dba906f756967f9e9ca394464a").is_none());
+        assert!(Hash::sha256("ce013625030ba8dba906f756967f9e9ca394464a").is_none());
+    }
 }

@@ -2,7 +2,7 @@
 //! (`/api/models/ID/revision/REVISION?blobs=true`). Mirrors that leave sizes and hashes out say them in the headers of each file.
 
 use super::client::{Client, Failure, text_of};
-use super::download::Remote;
+use super::download::{Hash, Remote};
 use super::wanted::wanted;
 use super::{ModelId, cache};
 use crate::error::{Error, Result};
@@ -43,15 +43,17 @@ pub fn files(client: &Client, id: &ModelId) -> Result<(String, Vec<Remote>)> {
 
 /// A file as the list describes it, if it does.
 fn of_list(file: &Value, name: &str, url: &str) -> Option<Remote> {
-    let sha256 =
-        file["lfs"]["sha256"].as_str().or(file["lfs"]["oid"].as_str()).filter(|hash| is_sha256(hash));
-    let blob = sha256.or(file["blobId"].as_str()).filter(|blob| is_blob(blob))?;
-    Some(Remote {
+    let lfs = &file["lfs"];
+    let (blob, hash) = match lfs.is_null() {
+        true => (file["blobId"].as_str()?, Hash::git as fn(&str) -> Option<Hash>),
+        false => (lfs["sha256"].as_str().or(lfs["oid"].as_str())?, Hash::sha256 as _),
+    };
+    is_blob(blob).then(|| Remote {
         name: name.to_string(),
         url: url.to_string(),
         blob: blob.to_string(),
-        size: file["lfs"]["size"].as_u64().or(file["size"].as_u64()),
-        sha256: sha256.map(str::to_string),
+        size: lfs["size"].as_u64().or(file["size"].as_u64()),
+        hash: hash(blob),
     })
 }
 
@@ -76,18 +78,16 @@ fn of_headers(client: &Client, id: &ModelId, name: String, url: String) -> Resul
     let whole = text_of(&answer, CONTENT_LENGTH.as_str()).filter(|_| answer.status().as_u16() == 200);
     let tag = linked_tag.clone().or_else(|| text_of(&answer, ETAG.as_str()).map(bare)).unwrap_or_default();
     // What cannot be the name of a file, or says nothing, is replaced by a hash of all that is known.
-    let blob = if is_blob(&tag) { tag } else { format!("{:x}", Sha256::digest(format!("{url} {tag}"))) };
+    let blob =
+        if is_blob(&tag) { tag.clone() } else { format!("{:x}", Sha256::digest(format!("{url} {tag}"))) };
     let size = linked_size.or_else(|| total.or(whole)?.parse().ok());
-    Ok(Remote { name, url, blob, size, sha256: linked_tag.filter(|tag| is_sha256(tag)) })
+    let hash = linked_tag.as_deref().and_then(Hash::sha256).or_else(|| Hash::git(&tag));
+    Ok(Remote { name, url, blob, size, hash })
 }
 
 /// An entity tag without its quotes.
 fn bare(tag: &str) -> String {
     tag.trim().trim_start_matches("W/").trim_matches('"').to_string()
-}
-
-fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'))
 }
 
 /// Whether a hash of the server's can be the name of a file.

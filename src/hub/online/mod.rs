@@ -110,18 +110,14 @@ impl Hub {
         cache::all(&self.0.cache)
     }
 
-    /// Takes a model out of the cache, all revisions of it; gives the bytes that are free now.
+    /// Takes a model out of the cache, or one revision of it if the id names one; gives the bytes that are free now.
     pub fn remove(&self, id: &ModelId) -> Result<u64> {
-        if id.names_revision() {
-            let what = format!("{id}: all revisions of a model are removed together: name it {}", id.name());
-            return Err(Error::Hub(what));
-        }
         Shelf::new(&self.0.cache, id).remove()
     }
 
     /// Fetches what is missing. The lock is held.
     fn fetch(&self, shelf: &Shelf, id: &ModelId, events: &mut dyn FnMut(Event)) -> Result<Cached> {
-        let client = Client::new(&self.0);
+        let client = Client::new(&self.0)?;
         let (commit, files) = listing::files(&client, id)?;
         let is_here = |file: &Remote| {
             [shelf.blob(&file.blob), shelf.snapshot(&commit).join(&file.name)]

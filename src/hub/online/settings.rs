@@ -1,6 +1,6 @@
 //! What the environment says about the Hub, by the names and defaults of `huggingface_hub`: `HF_ENDPOINT`, `HF_HOME`,
 //! `HF_HUB_CACHE`, `XDG_CACHE_HOME`, `HF_TOKEN`, `HF_TOKEN_PATH`, `HF_HUB_OFFLINE`, `TRANSFORMERS_OFFLINE`; and by those of
-//! curl: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`, also in small letters. hf-hub reads the first two alone, and
+//! curl: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`, also in small letters, `SSL_CERT_FILE`, `SSL_CERT_DIR`. hf-hub reads the first two alone, and
 //! ureq takes the proxy of https for http and passes over one that it cannot read.
 
 use crate::error::{Error, Result};
@@ -22,6 +22,8 @@ pub struct Settings {
     pub offline: Option<&'static str>,
     /// What the requests go through.
     pub proxy: Option<Proxy>,
+    /// The variable that says which certificates to trust, if one does; rustls-native-certs reads it.
+    pub certificates: Option<&'static str>,
 }
 
 impl Settings {
@@ -49,6 +51,7 @@ impl Settings {
         Ok(Settings {
             token: token(get("HF_TOKEN"), token_file.as_deref())?,
             proxy: proxy(&endpoint, get)?,
+            certificates: ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().find(|name| get(name).is_some()),
             endpoint,
             cache: std::path::absolute(&cache).map_err(|error| Error::io(&cache, error))?,
             offline,

@@ -1,26 +1,15 @@
 //! Which files of a repository make a model for `tx`: chosen from the list of what is there, on the Hub or in the cache, so that
 //! nothing is asked for in vain and a model is complete by the same rule in both places.
 
-/// What the files of a model of Hugging Face's are, and what may come with them.
-const CONFIG: &str = "config.json";
-const COMPANIONS: [&str; 2] = ["generation_config.json", "tokenizer_config.json"];
-/// The first of these that is there has the weights.
-const WEIGHTS: [&str; 3] = ["model.int8.safetensors", "model.safetensors", "pytorch_model.bin"];
-/// The first of these sets that is there whole is the tokenizer.
-const TOKENIZERS: [&[&str]; 3] = [
-    &["tokenizer.json"],
-    &["source.spm", "target.spm", "vocab.json"],
-    &["sentencepiece.bpe.model", "vocab.json"],
-];
-/// Where source and target have a vocabulary each.
-const SECOND_VOCABULARY: &str = "target_vocab.json";
+use crate::checkpoint::{CONFIG, GENERATION, PICKLED_WEIGHTS, TOKENIZER_CONFIG, WEIGHT_FILES, WEIGHTS};
+use crate::text::files as tokenizers;
 
 /// The files to have of those called `names`, the weights last: where they are, so is the rest. An error says what is missing.
 pub fn wanted(names: &[String]) -> Result<Vec<String>, String> {
     let has = |name: &str| names.iter().any(|there| there == name);
     let marian = marian(names)?;
-    let mut wanted: Vec<&str> = COMPANIONS.into_iter().filter(|name| has(name)).collect();
-    let weights = match (&marian, WEIGHTS.into_iter().find(|name| has(name))) {
+    let mut wanted: Vec<&str> = [GENERATION, TOKENIZER_CONFIG].into_iter().filter(|name| has(name)).collect();
+    let weights = match (marian, WEIGHT_FILES.into_iter().find(|name| has(name))) {
         (_, Some(weights)) if has(CONFIG) => {
             wanted.insert(0, CONFIG);
             weights
@@ -32,20 +21,12 @@ pub fn wanted(names: &[String]) -> Result<Vec<String>, String> {
         (None, Some(_)) => return Err(format!("it has no {CONFIG}")),
         (None, None) => return Err(format!("it has no weights that tx reads{}", others(names))),
     };
-    match TOKENIZERS.into_iter().find(|set| set.iter().all(|name| has(name))) {
-        Some(set) => wanted.extend(set),
-        // The vocabulary of Marian's own models is one of their .yml files.
-        None if marian.is_some() && has("source.spm") => {
-            wanted.extend(["source.spm", "target.spm"].into_iter().filter(|name| has(name)));
-        }
-        None => {
-            let sets: Vec<String> = TOKENIZERS.iter().map(|set| set.join(" with ")).collect();
-            return Err(format!("it has no tokenizer that tx reads ({})", sets.join(", or ")));
-        }
-    }
-    if has(SECOND_VOCABULARY) && wanted.contains(&"source.spm") {
-        wanted.push(SECOND_VOCABULARY);
-    }
+    // The vocabulary of Marian's own models may be one of their .yml files.
+    let spm: Vec<&str> = names.iter().map(String::as_str).filter(|name| is_beside(name, ".spm")).collect();
+    let tokenizer = tokenizers::names(has).or((marian == Some(weights) && !spm.is_empty()).then_some(spm));
+    wanted.extend(
+        tokenizer.ok_or_else(|| format!("it has no tokenizer that tx reads ({})", tokenizers::expected()))?,
+    );
     wanted.push(weights);
     Ok(wanted.into_iter().map(str::to_string).collect())
 }
@@ -78,7 +59,7 @@ fn others(names: &[String]) -> String {
         .map(String::as_str)
         .filter(|name| FORMS.iter().any(|form| name.ends_with(form)))
         .collect();
-    let wanted = format!("{}, {} or one .npz of Marian", WEIGHTS[1], WEIGHTS[2]);
+    let wanted = format!("{WEIGHTS}, {PICKLED_WEIGHTS} or one .npz of Marian");
     match found.as_slice() {
         [] => format!(" ({wanted})"),
         found => format!(" ({wanted}); what it has is {}", found.join(", ")),
@@ -109,16 +90,20 @@ mod tests {
                 "config.json tokenizer.json pytorch_model.bin",
             ),
             (
-                "config.json pytorch_model.bin sentencepiece.bpe.model vocab.json",
-                "config.json sentencepiece.bpe.model vocab.json pytorch_model.bin",
+                "config.json pytorch_model.bin sentencepiece.bpe.model special_tokens_map.json vocab.json",
+                "config.json sentencepiece.bpe.model vocab.json special_tokens_map.json pytorch_model.bin",
             ),
             (
                 "decoder.yml model.npz model.optimizer.npz old/model.npz tokenizer.json",
                 "decoder.yml tokenizer.json model.npz",
             ),
             (
-                "decoder.yml model.npz source.spm target.spm vocab.yml",
-                "decoder.yml vocab.yml source.spm target.spm model.npz",
+                "decoder.yml model.npz source.spm target.spm vocab.json",
+                "decoder.yml source.spm target.spm vocab.json model.npz",
+            ),
+            (
+                "decoder.yml model.npz opus.vocab.yml source.spm target.spm",
+                "decoder.yml opus.vocab.yml source.spm target.spm model.npz",
             ),
         ] {
             assert_eq!(of(there).unwrap(), needed);
@@ -133,7 +118,11 @@ mod tests {
                 "no weights that tx reads (model.safetensors, pytorch_model.bin or one .npz of Marian); what it has is tf_model.h5",
             ),
             ("tokenizer.json model.safetensors", "no config.json"),
-            ("config.json model.safetensors vocab.json", "no tokenizer that tx reads"),
+            (
+                "config.json model.safetensors vocab.json",
+                "no tokenizer that tx reads (tokenizer.json, source.spm + ",
+            ),
+            ("model.npz vocab.yml", "no tokenizer that tx reads"),
             ("a.npz b.npz tokenizer.json", "2 models of Marian (a.npz, b.npz)"),
         ] {
             let error = of(there).unwrap_err();

@@ -17,9 +17,9 @@ pub enum ModelsAction {
         #[arg(value_name = "ID")]
         id: String,
     },
-    /// Take a model out of the cache.
+    /// Take a model out of the cache, or one revision of it.
     Rm {
-        /// `owner/name`.
+        /// `owner/name`, or `owner/name@revision`.
         #[arg(value_name = "ID")]
         id: String,
     },

@@ -1,22 +1,26 @@
-//! `tx doctor`: what is wrong with a corpus or a model directory.
+//! `tx doctor`: what is wrong with a corpus or a model.
 
 use super::{hub, usage_error};
 use crate::cli::{DoctorArgs, DoctorFormat};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use tx::checkpoint::weights_path;
 use tx::doctor::{self, Diagnosis, Level, Target};
 use tx::text::Tokenizer;
 
 pub fn run(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
-    if let [model] = &mut args.paths[..] {
+    // A name alone is rather that of a corpus which is not there than of one of the oldest models of the Hub.
+    if let [model] = &mut args.paths[..]
+        && model.components().count() > 1
+    {
         *model = hub::folder(model)?;
     }
     if let Some(absent) = args.paths.iter().find(|path| !path.exists()) {
         usage_error("doctor", format!("{} does not exist", absent.display()));
     }
     let diagnosis = match &args.paths[..] {
-        [folder] if is_model(folder) => doctor::model(folder)?,
+        [path] if is_model(path) => doctor::model(path)?,
         [path] => corpus(&args, &if path.is_dir() { Target::Folder(path.clone()) } else { table(path) })?,
         [src, tgt] if src.is_file() && tgt.is_file() => {
             corpus(&args, &Target::Files(src.clone(), tgt.clone()))?
@@ -32,7 +36,7 @@ pub fn run(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn is_model(path: &Path) -> bool {
-    ["config.json", "model.safetensors"].iter().any(|name| path.join(name).is_file())
+    path.join("config.json").is_file() || weights_path(path).is_file()
 }
 
 fn table(path: &Path) -> Target {

@@ -1,5 +1,6 @@
 //! Models by their id on the Hugging Face Hub, wherever a model directory is named.
 
+use anyhow::Context;
 use std::path::{Path, PathBuf};
 use tx::hub::ModelId;
 
@@ -9,10 +10,12 @@ pub struct Found {
     pub name: String,
 }
 
-/// The folder of the model that `given` names: itself, or where the cache has what is an id and no path.
+/// The folder of the model that `given` names: itself, or where the cache has what is an id and no path. Of what is neither, both are said.
 pub fn find(given: &Path) -> anyhow::Result<Found> {
     match given.to_str().filter(|_| !given.exists()).and_then(ModelId::parse) {
-        Some(id) => fetched(&id),
+        Some(id) => {
+            fetched(&id).with_context(|| format!("there is no {id} here; as a model of the Hugging Face Hub"))
+        }
         None => Ok(Found { folder: given.to_path_buf(), name: given.display().to_string() }),
     }
 }
@@ -33,8 +36,7 @@ fn fetched(id: &ModelId) -> anyhow::Result<Found> {
 #[cfg(not(feature = "hub"))]
 fn fetched(id: &ModelId) -> anyhow::Result<Found> {
     anyhow::bail!(
-        "{id} does not exist here, and this tx was built without the Hugging Face Hub, where a model may have this name: \
-         give a model directory, or build it with `cargo build --release --features hub`"
+        "{id}: this tx was built without the Hub: give a model directory, or build it with `cargo build --release --features hub`"
     )
 }
 

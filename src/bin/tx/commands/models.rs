@@ -132,7 +132,7 @@ mod hub {
 
     fn parse(id: &str) -> anyhow::Result<ModelId> {
         ModelId::parse(id).with_context(|| {
-            format!("{id:?} is no id of a model on the Hub: expected owner/name or owner/name@revision")
+            format!("{id:?} is no id of a model on the Hub: expected owner/name, owner/name@revision, or the name of one without an owner")
         })
     }
 }

@@ -99,7 +99,9 @@ pub fn pair(name: &str, value: &str) -> String {
 
 /// The heading of a column whose cells have a `data-value` to sort by.
 pub fn sortable(name: &str) -> String {
-    format!("<th scope=\"col\"><button type=\"button\">{name}<span aria-hidden=\"true\"></span></button></th>")
+    format!(
+        "<th scope=\"col\"><button type=\"button\">{name}<span aria-hidden=\"true\"></span></button></th>"
+    )
 }
 
 #[cfg(test)]
