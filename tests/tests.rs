@@ -2,6 +2,8 @@
 
 /// Which source word a word comes from, against the attention that `tx inspect-attention` shows.
 mod alignment;
+/// Pages in a real browser: how the tests drive one.
+mod browser;
 mod common;
 /// Models in other forms: one file, `transformers`, CTranslate2; what a model is.
 mod conversion;
