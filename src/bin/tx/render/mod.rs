@@ -1,5 +1,6 @@
 //! What is drawn: on a terminal, and as pages of HTML.
 
+pub mod attention;
 pub mod beam_view;
 pub mod comparison;
 #[cfg(feature = "hub")]
