@@ -61,7 +61,7 @@ fn means_are_those_of_the_weights() {
     for head in &found.heads {
         let (mut queries, mut end) = (0.0, 0.0);
         for (src, tgt) in pairs().iter().filter(|(src, _)| !src.is_empty()) {
-            let seen = translator.inspect(src, Some(tgt), &options).unwrap();
+            let seen = translator.inspect(&(1, src.clone()).into(), Some(tgt), &options).unwrap();
             let weights = match head.place.kind {
                 Kind::EncoderSelf => &seen.encoder_self,
                 Kind::DecoderSelf => &seen.decoder_self,

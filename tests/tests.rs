@@ -2,6 +2,10 @@
 
 /// Which source word a word comes from, against the attention that `tx inspect-attention` shows.
 mod alignment;
+/// Pages in a real browser: how the tests drive one.
+mod browser;
+/// The page of `tx inspect-attention`: its numbers, every control, the keyboard.
+mod browser_attention;
 mod common;
 /// Models in other forms: one file, `transformers`, CTranslate2; what a model is.
 mod conversion;
@@ -28,6 +32,8 @@ mod hub;
 /// Where the Hub has no model to give; proxies, tokens, and the list of models.
 #[cfg(feature = "hub")]
 mod hub_refusals;
+/// `tx inspect-attention` against `transformers`, in all its formats.
+mod inspection;
 /// The life of a run: killed, resumed, out of disk, out of time, fine-tuned, averaged.
 mod life;
 /// Encoder, decoder and attention against `transformers`.

@@ -10,7 +10,7 @@ const TGT: &str = "der hund sieht";
 
 fn walk(checkpoint: Checkpoint) -> (Translator, Walk) {
     let translator = Translator::new(checkpoint, &Device::Cpu, Some(Precision::F32)).unwrap();
-    let walk = translator.walk(SRC, Some(TGT), &Options::default()).unwrap();
+    let walk = translator.walk(&(1, SRC.to_string()).into(), Some(TGT), &Options::default()).unwrap();
     (translator, walk)
 }
 
@@ -114,7 +114,7 @@ fn stages_follow_from_each_other() {
             last.push(stage);
         }
         // The weights and the end are those of the model itself.
-        let seen = translator.inspect(SRC, Some(TGT), &Options::default()).unwrap();
+        let seen = translator.inspect(&(1, SRC.to_string()).into(), Some(TGT), &Options::default()).unwrap();
         let of_kind = |part: &str, side: &str| -> Vec<Vec<Vec<Vec<f32>>>> {
             let is_it = |stage: &&Stage| {
                 stage.quantity == Quantity::Weights

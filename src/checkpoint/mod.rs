@@ -196,6 +196,18 @@ pub fn tokenizer(path: &Path) -> Result<Tokenizer> {
     }
 }
 
+/// Notes in the model directory `folder`, which tx must have trained, that alignments are read from `head`.
+pub fn store_alignment_head(folder: &Path, head: AlignmentHead) -> Result<()> {
+    let path = folder.join(CONFIG);
+    let mut json = parse_json(&path, &files::read(&path)?)?;
+    let Some(info) = json.get_mut("tx").and_then(Value::as_object_mut) else {
+        let what = "not of a model that tx has trained, so there is no place for an alignment head: name it each time, --alignment-head LAYER:HEAD";
+        return Err(Error::format(&path, what));
+    };
+    info.insert("alignment_head".into(), serde_json::json!(head));
+    write_json(&path, &json)
+}
+
 /// Writes `json`, indented, replacing `path` at once.
 pub fn write_json(path: &Path, json: &Value) -> Result<()> {
     files::write_atomically(path, format!("{json:#}\n").as_bytes())

@@ -178,6 +178,19 @@ impl Translator {
     }
 }
 
+impl Translator {
+    /// [`find_head`] by `pairs` (source, target); those that the model cannot be given are passed over.
+    pub fn find_alignment_head<S: AsRef<str>>(&self, pairs: &[(S, S)]) -> Result<Option<AlignmentHead>> {
+        let mut encoded = Pairs::default();
+        for (src, tgt) in pairs {
+            if let Ok((src, tgt)) = self.sides(src.as_ref(), tgt.as_ref())? {
+                encoded.push(&src, &tgt);
+            }
+        }
+        find_head(self.model(), &encoded)
+    }
+}
+
 /// The head whose links say most about the translation: those of half of `pairs` give the probability of a target piece after
 /// the source piece that it is linked to, and the head counts by how probable they make the other half. None without pairs.
 pub fn find_head(model: &Transformer, pairs: &Pairs) -> Result<Option<AlignmentHead>> {

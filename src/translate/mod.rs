@@ -245,19 +245,20 @@ impl Translator {
     /// Searches for one source, recording every step.
     pub fn search_traced(&self, src: &[u32], options: &Options) -> Result<(Vec<Hypothesis>, Trace)> {
         let mut traces = Vec::new();
-        let hypotheses = self.search(src, options, Some(&mut traces))?;
+        let hypotheses = self.search(src, Vec::new(), options, Some(&mut traces))?;
         let trace = traces.pop().ok_or_else(|| Error::Numeric("the search left no record".into()))?;
         Ok((hypotheses, trace))
     }
 
-    /// The hypotheses of one source, best first and at least one.
+    /// The hypotheses of one source that begin with `prefix`, best first and at least one.
     fn search(
         &self,
         src: &[u32],
+        prefix: Vec<u32>,
         options: &Options,
         traces: Option<&mut Vec<Trace>>,
     ) -> Result<Vec<Hypothesis>> {
-        let sentence = [self.sentence(src.to_vec(), Vec::new(), 0, options)?];
+        let sentence = [self.sentence(src.to_vec(), prefix, 0, options)?];
         let options = self.search_options(options)?;
         let mut found = ops::together(|| self.decode(&sentence, &options, traces))?;
         found.pop().unwrap_or_else(|| Err(Error::Numeric("the search gave no result".into())))

@@ -1,6 +1,6 @@
 //! One sentence on its way through the model: every quantity from the tokens to the probabilities.
 
-use super::{Options, Translator};
+use super::{Line, Options, Translator};
 use crate::error::{Error, Result};
 use crate::model::Pass;
 pub use crate::model::walk::{Quantity, Stage};
@@ -51,9 +51,9 @@ pub struct Likely {
 }
 
 impl Translator {
-    /// Follows `src` and the translation that `options` give, or `target`, through the model.
-    pub fn walk(&self, src: &str, target: Option<&str>, options: &Options) -> Result<Walk> {
-        let (model, decoded) = self.decoded(src, target, options)?;
+    /// Follows a source and the translation that `options` and the prefix of `line` give, or `target`, through the model.
+    pub fn walk(&self, line: &Line, target: Option<&str>, options: &Options) -> Result<Walk> {
+        let (model, decoded) = self.decoded(line, target, options)?;
         let mut pass = Pass::walking();
         let memory = model.encode(&decoded.src, &[decoded.src.len()], &mut pass)?;
         let logits = model.decode(&decoded.tgt_in, &[decoded.tgt_in.len()], &memory, &mut pass)?;
@@ -62,7 +62,7 @@ impl Translator {
         };
         let pieces = |ids: &[u32]| ids.iter().map(|&id| self.tgt_tokenizer().piece(id).to_string()).collect();
         Ok(Walk {
-            src: src.to_string(),
+            src: line.text.clone(),
             tgt: self.tgt_tokenizer().decode(&decoded.tgt_out)?,
             src_tokens: decoded.src.iter().map(|&id| self.tokenizer().piece(id).to_string()).collect(),
             tgt_in: pieces(&decoded.tgt_in),

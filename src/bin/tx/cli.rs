@@ -3,6 +3,7 @@
 mod convert;
 mod corpus;
 mod decoding;
+mod inside;
 mod inspect;
 mod life;
 mod models;
@@ -14,7 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use convert::{BundleArgs, ConvertArgs, Form, QuantizeArgs, ShowArgs, ShowFormat};
 pub use corpus::{CorpusArgs, DoctorArgs, DoctorFormat};
 pub use decoding::{Drawing, OnUnkArg, Rules, Terminology};
-pub use inspect::{AttentionKind, Head, InspectArgs, InspectFormat};
+pub use inspect::{AttentionKind, Head, InspectArgs, InspectFormat, Layer};
 pub use life::{AverageArgs, LifeArgs};
 pub use models::{ModelsAction, ModelsArgs};
 pub use scoring::{EvaluateArgs, Measure, PairFormat, ScoreArgs, ScoreFormat, ScorePairsArgs, Scoring};

@@ -1,5 +1,6 @@
 //! What is drawn: on a terminal, and as pages of HTML.
 
+pub mod attention;
 pub mod beam_view;
 pub mod comparison;
 #[cfg(feature = "hub")]
@@ -8,9 +9,12 @@ pub mod evaluation;
 pub mod heat_map;
 pub mod html;
 pub mod lines_bar;
+pub mod positions;
+pub mod profile;
 pub mod progress;
 pub mod report;
 pub mod translations;
+pub mod walk;
 
 use unicode_width::UnicodeWidthStr;
 

@@ -27,7 +27,7 @@ impl Page {
     /// The page with each of `parts` in its place, in the order of the template.
     pub fn fill(&self, parts: &[(&str, String)], data: &Value) -> String {
         let (style, script) = (format!("{STYLE}{}", self.style), format!("{THEME}{}", self.script));
-        let hash = |text: &str| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text)));
+        let hash = |text: &str| format!("'sha256-{}'", base64(&Sha256::digest(text)));
         let policy = format!(
             "default-src 'none'; script-src {}; style-src {}; base-uri 'none'; form-action 'none'",
             hash(&script),
@@ -50,8 +50,12 @@ fn embedded(json: &Value) -> String {
 }
 
 /// Floats of 16 bits, little-endian, in base64.
-pub fn floats(numbers: &[f32]) -> String {
-    let bytes: Vec<u8> = numbers.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect();
+pub fn floats<'a>(numbers: impl IntoIterator<Item = &'a f32>) -> String {
+    base64(&numbers.into_iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect::<Vec<u8>>())
+}
+
+/// Bytes as a script reads them with `atob`.
+pub fn base64(bytes: &[u8]) -> String {
     BASE64_STANDARD.encode(bytes)
 }
 

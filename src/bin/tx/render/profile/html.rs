@@ -9,8 +9,11 @@ const TEMPLATE: &str = include_str!("page.html");
 /// The page of the model called `model`, over the files `files`.
 pub fn page(model: &str, files: &str, profile: &Profile) -> String {
     let all: Vec<&Column> = columns(profile).collect();
-    let head: String =
-        ["attention", "layer", "head"].into_iter().chain(all.iter().map(|column| column.name)).map(sortable).collect();
+    let head: String = ["attention", "layer", "head"]
+        .into_iter()
+        .chain(all.iter().map(|column| column.name))
+        .map(sortable)
+        .collect();
     let rows: String = profile.heads.iter().map(|head| row(head, &all)).collect();
     let parts = [
         ("title", escape(&format!("Heads of {model}"))),
@@ -32,7 +35,11 @@ fn row(head: &HeadProfile, columns: &[&Column]) -> String {
     for column in columns {
         cells += &match (column.value)(head) {
             Some(value) => {
-                let bar = if column.is_share { format!(" share\" style=\"--share: {:.3}", value.clamp(0.0, 1.0)) } else { String::new() };
+                let bar = if column.is_share {
+                    format!(" share\" style=\"--share: {:.3}", value.clamp(0.0, 1.0))
+                } else {
+                    String::new()
+                };
                 format!("<td class=\"n{bar}\" data-value=\"{value}\">{value:.*}</td>", column.decimals)
             }
             None => "<td class=\"n\" data-value=\"\"></td>".to_string(),

@@ -117,7 +117,8 @@ pub fn write(out: &mut impl Write, profile: &Profile) -> io::Result<()> {
             None => format!(" {:>8}", ""),
         };
         let cells: String = columns.iter().map(cell).collect();
-        let row = format!("{:<13} {:>5} {:>4}{cells}", kind(head.place.kind), head.place.layer, head.place.head);
+        let row =
+            format!("{:<13} {:>5} {:>4}{cells}", kind(head.place.kind), head.place.layer, head.place.head);
         writeln!(out, "{}", row.trim_end())?;
     }
     writeln!(out)?;

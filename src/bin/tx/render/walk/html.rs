@@ -36,8 +36,10 @@ pub fn page(model: &str, walk: &Walk, config: &Config) -> candle_core::Result<St
     sections += &answers(walk, index);
     let option = |n: usize| format!("<option value=\"{n}\">{n}</option>");
     let options = |count: usize| (0..count).map(option).collect::<String>();
-    let rows = |chapter: &Chapter| if std::ptr::eq(chapter.rows, &walk.src_tokens[..]) { "src" } else { "tgt_in" };
-    let keys = |chapter: &Chapter| if std::ptr::eq(chapter.keys, &walk.src_tokens[..]) { "src" } else { "tgt_in" };
+    let rows =
+        |chapter: &Chapter| if std::ptr::eq(chapter.rows, &walk.src_tokens[..]) { "src" } else { "tgt_in" };
+    let keys =
+        |chapter: &Chapter| if std::ptr::eq(chapter.keys, &walk.src_tokens[..]) { "src" } else { "tgt_in" };
     let data = json!({
         "tokens": {"src": walk.src_tokens, "tgt_in": walk.tgt_in},
         "chapters": chapters.iter().map(|chapter| json!({"rows": rows(chapter), "keys": keys(chapter)})).collect::<Vec<_>>(),
@@ -48,7 +50,14 @@ pub fn page(model: &str, walk: &Walk, config: &Config) -> candle_core::Result<St
     );
     let parts = [
         ("title", escape(&format!("Walk: {}", walk.src))),
-        ("heading", format!("<span dir=\"auto\">{}</span> → <span dir=\"auto\">{}</span>", escape(&walk.src), escape(&walk.tgt))),
+        (
+            "heading",
+            format!(
+                "<span dir=\"auto\">{}</span> → <span dir=\"auto\">{}</span>",
+                escape(&walk.src),
+                escape(&walk.tgt)
+            ),
+        ),
         ("remarks", escape(&remarks)),
         ("layers", options(config.encoder.layers.max(config.decoder.layers))),
         ("heads", options(config.encoder.heads.max(config.decoder.heads))),

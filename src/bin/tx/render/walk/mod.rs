@@ -63,8 +63,13 @@ fn place(name: &str, is_target: bool) -> (String, Option<usize>) {
 pub fn meaning(quantity: Quantity) -> (&'static str, &'static str) {
     match quantity {
         Quantity::Embedding => ("embedding", "each token is a row of a table that was learnt: what it means"),
-        Quantity::ScaledEmbedding => ("scaled embedding", "made larger, so that its position does not drown it"),
-        Quantity::Positions => ("position", "where a token stands, as waves of ever greater length: nothing else tells the order"),
+        Quantity::ScaledEmbedding => {
+            ("scaled embedding", "made larger, so that its position does not drown it")
+        }
+        Quantity::Positions => (
+            "position",
+            "where a token stands, as waves of ever greater length: nothing else tells the order",
+        ),
         Quantity::Input => ("input", "meaning and position added up: what the first layer reads"),
         Quantity::Queries => ("queries", "what each token asks for"),
         Quantity::Keys => ("keys", "what each token answers to"),
@@ -72,14 +77,26 @@ pub fn meaning(quantity: Quantity) -> (&'static str, &'static str) {
         Quantity::Dots => ("scores", "how well the query of a row fits the key of a column"),
         Quantity::ScaledDots => ("scaled scores", "made smaller, or the softmax would see the largest alone"),
         Quantity::MaskedDots => ("masked scores", "what comes later must not be seen: it is not yet said"),
-        Quantity::Weights => ("weights", "each row becomes shares of 1: which token looks at which, and how much"),
+        Quantity::Weights => {
+            ("weights", "each row becomes shares of 1: which token looks at which, and how much")
+        }
         Quantity::HeadOutputs => ("outputs of the head", "the values, mixed by these shares"),
-        Quantity::MultiHead => ("outputs of all heads", "all heads side by side, and mixed by one more matrix"),
-        Quantity::Hidden => ("inner layer", "each token by itself, in more dimensions; what does not fire is 0"),
+        Quantity::MultiHead => {
+            ("outputs of all heads", "all heads side by side, and mixed by one more matrix")
+        }
+        Quantity::Hidden => {
+            ("inner layer", "each token by itself, in more dimensions; what does not fire is 0")
+        }
         Quantity::FeedForward => ("output of the network", "back in the dimensions of the model"),
-        Quantity::Residual => ("residual", "what came in is added, so that a sublayer only says what to change"),
-        Quantity::Norm => ("layer norm", "each row moved to mean 0 and variance 1, then stretched as was learnt"),
-        Quantity::Logits => ("logits", "a number for each piece of the vocabulary: how well it would come next"),
+        Quantity::Residual => {
+            ("residual", "what came in is added, so that a sublayer only says what to change")
+        }
+        Quantity::Norm => {
+            ("layer norm", "each row moved to mean 0 and variance 1, then stretched as was learnt")
+        }
+        Quantity::Logits => {
+            ("logits", "a number for each piece of the vocabulary: how well it would come next")
+        }
     }
 }
 
@@ -92,10 +109,22 @@ mod tests {
         let title = |name, is_target| place(name, is_target).0;
         assert_eq!(title("model.shared", false), "source: embedding and position");
         assert_eq!(title("model.shared", true), "target: embedding and position");
-        assert_eq!(title("model.encoder.layers.2.self_attn_layer_norm", false), "encoder, layer 2: self-attention");
-        assert_eq!(title("model.decoder.layers.0.self_attn", true), "decoder, layer 0: masked self-attention");
-        assert_eq!(title("model.decoder.layers.0.encoder_attn_layer_norm", true), "decoder, layer 0: attention to the source");
-        assert_eq!(place("model.encoder.layers.11", false), ("encoder, layer 11: feed-forward network".into(), Some(11)));
+        assert_eq!(
+            title("model.encoder.layers.2.self_attn_layer_norm", false),
+            "encoder, layer 2: self-attention"
+        );
+        assert_eq!(
+            title("model.decoder.layers.0.self_attn", true),
+            "decoder, layer 0: masked self-attention"
+        );
+        assert_eq!(
+            title("model.decoder.layers.0.encoder_attn_layer_norm", true),
+            "decoder, layer 0: attention to the source"
+        );
+        assert_eq!(
+            place("model.encoder.layers.11", false),
+            ("encoder, layer 11: feed-forward network".into(), Some(11))
+        );
         assert_eq!(title("model.decoder.layer_norm", true), "decoder: last norm");
         assert_eq!(place("output", true), ("output".into(), None));
     }

@@ -1,10 +1,11 @@
 //! The walk on the terminal.
 
 use super::{Chapter, chapters, meaning};
-use crate::render::heat_map::{self, HeatMap};
+use crate::render::heat_map::{self, HeatMap, Shades};
 use crate::render::pad;
 use std::io::{self, Write};
 use tx::config::Config;
+use tx::translate::inspection::Map;
 use tx::translate::walk::{Quantity, Stage, Walk};
 use unicode_width::UnicodeWidthStr;
 
@@ -16,6 +17,7 @@ const COLUMNS: usize = 6;
 pub struct Choice {
     pub layer: usize,
     pub head: usize,
+    pub shades: Shades,
 }
 
 pub fn write(out: &mut impl Write, walk: &Walk, config: &Config, choice: Choice) -> io::Result<()> {
@@ -31,7 +33,7 @@ pub fn write(out: &mut impl Write, walk: &Walk, config: &Config, choice: Choice)
         }
         writeln!(out, "\n━━ {} ━━", chapter.title)?;
         for stage in &chapter.stages {
-            write_stage(out, &chapter, stage, config, choice.head)?;
+            write_stage(out, &chapter, stage, config, choice)?;
         }
     }
     if is_skipped {
@@ -49,8 +51,9 @@ fn write_stage(
     chapter: &Chapter,
     stage: &Stage,
     config: &Config,
-    head: usize,
+    choice: Choice,
 ) -> io::Result<()> {
+    let head = choice.head;
     let (name, why) = meaning(stage.quantity);
     let (equation, section) = stage.quantity.equation(config);
     let shape = stage.values.dims();
@@ -63,13 +66,15 @@ fn write_stage(
     let rows = rows(stage, head)?;
     match stage.quantity {
         Quantity::Weights => {
-            HeatMap { queries: chapter.rows, keys: chapter.keys, weights: &rows }.write(out, heat_map::terminal_width())
+            let map = Map { queries: chapter.rows.to_vec(), keys: chapter.keys.to_vec(), weights: rows };
+            HeatMap { map: &map, shades: choice.shades }.write(out, heat_map::terminal_width())
         }
         Quantity::Dots | Quantity::ScaledDots | Quantity::MaskedDots => {
             write_table(out, chapter.rows, &rows, chapter.keys.iter().map(String::as_str).collect())
         }
         _ => {
-            let shown: Vec<Vec<f32>> = rows.iter().map(|row| row.iter().copied().take(COLUMNS).collect()).collect();
+            let shown: Vec<Vec<f32>> =
+                rows.iter().map(|row| row.iter().copied().take(COLUMNS).collect()).collect();
             let columns = rows.first().map_or(0, Vec::len);
             let numbers: Vec<String> = (0..columns.min(COLUMNS)).map(|column| column.to_string()).collect();
             write_table(out, chapter.rows, &shown, numbers.iter().map(String::as_str).collect())?;
@@ -82,7 +87,7 @@ fn write_stage(
 }
 
 /// The rows of a stage, or those of one of its heads.
-pub fn rows(stage: &Stage, head: usize) -> io::Result<Vec<Vec<f32>>> {
+fn rows(stage: &Stage, head: usize) -> io::Result<Vec<Vec<f32>>> {
     let values = match stage.values.rank() {
         3 => stage.values.get(head),
         _ => Ok(stage.values.clone()),
@@ -90,11 +95,17 @@ pub fn rows(stage: &Stage, head: usize) -> io::Result<Vec<Vec<f32>>> {
     values.and_then(|values| values.to_vec2()).map_err(io::Error::other)
 }
 
-fn write_table(out: &mut impl Write, labels: &[String], rows: &[Vec<f32>], columns: Vec<&str>) -> io::Result<()> {
+fn write_table(
+    out: &mut impl Write,
+    labels: &[String],
+    rows: &[Vec<f32>],
+    columns: Vec<&str>,
+) -> io::Result<()> {
     const CELL: usize = 8;
     let width = labels.iter().map(|label| label.width()).max().unwrap_or(0);
     let widths: Vec<usize> = columns.iter().map(|column| column.width().max(CELL)).collect();
-    let right = |text: &str, width: usize| format!(" {}{text}", " ".repeat(width.saturating_sub(text.width())));
+    let right =
+        |text: &str, width: usize| format!(" {}{text}", " ".repeat(width.saturating_sub(text.width())));
     let header: String = columns.iter().zip(&widths).map(|(column, &width)| right(column, width)).collect();
     writeln!(out, "{}{header}", pad("", width))?;
     for (label, row) in labels.iter().zip(rows) {
@@ -112,9 +123,13 @@ fn number(x: f32) -> String {
 fn write_answers(out: &mut impl Write, walk: &Walk) -> io::Result<()> {
     writeln!(out, "\n━━ softmax: what comes next ━━")?;
     for (step, (answer, fed)) in walk.answers.iter().zip(&walk.tgt_in).enumerate() {
-        let top: Vec<String> =
-            answer.top.iter().map(|likely| format!("{} {:.1} %", likely.piece, 100.0 * likely.log_prob.exp())).collect();
-        let chosen = format!("{} ({:.1} %, number {})", answer.piece, 100.0 * answer.log_prob.exp(), answer.rank);
+        let top: Vec<String> = answer
+            .top
+            .iter()
+            .map(|likely| format!("{} {:.1} %", likely.piece, 100.0 * likely.log_prob.exp()))
+            .collect();
+        let chosen =
+            format!("{} ({:.1} %, number {})", answer.piece, 100.0 * answer.log_prob.exp(), answer.rank);
         writeln!(out, "step {}, after {fed}: {}; the translation has {chosen}", step + 1, top.join(", "))?;
     }
     Ok(())
