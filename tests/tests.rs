@@ -33,6 +33,7 @@ mod hub;
 #[cfg(feature = "hub")]
 mod hub_refusals;
 /// `tx inspect-attention` against `transformers`, in all its formats.
+mod inside;
 mod inspection;
 /// The life of a run: killed, resumed, out of disk, out of time, fine-tuned, averaged.
 mod life;

@@ -83,7 +83,7 @@ impl Embedding {
         pass.note(&self.name, Quantity::ScaledEmbedding, || Ok((self.rows(ids)? * self.scale)?))?;
         let at =
             |places| Ok(self.positions.index_select(&Tensor::new(places, self.positions.device())?, 0)?);
-        pass.note(&self.name, Quantity::Positions, || at(positions))?;
+        pass.note("computed", Quantity::Positions, || at(positions))?;
         pass.note(&self.name, Quantity::Input, || Ok(x.clone()))?;
         Ok(x)
     }
