@@ -150,10 +150,48 @@ fn every_control_answers_to_the_mouse() {
     assert_eq!(text(&page, "#theme"), "Light");
     page.click("#theme");
     assert_eq!(light, page.eval("getComputedStyle(document.body).backgroundColor"));
-    for (width, dark) in [(1280, false), (420, false), (420, true)] {
-        page.show_as(width, dark);
-        assert_eq!(page.eval("document.documentElement.scrollWidth <= innerWidth"), true, "{width}");
-        assert!(!page.screenshot(&format!("attention-mouse-{width}-{dark}")).is_empty());
+    page.assert_quiet();
+}
+
+/// Wide and narrow, light and dark as the system has it, in several scripts: nothing is wider than the page.
+#[test]
+fn every_screen_has_room() {
+    let files = Files::new();
+    let targets = [
+        "ذهبت إلى المكتبة أمس 👩‍👩‍👧",
+        "나는 어제 도서관에서 책을 읽었습니다",
+        "Donaudampfschifffahrtsgesellschaftskapitän",
+    ];
+    let html = files.path("scripts.html");
+    let mut args = vec!["inspect-attention", "--html", &html];
+    targets.iter().for_each(|target| args.extend(["--target", target]));
+    args.extend(["昨日、図書館で本を読みました。", "I love you.", "My father bought a new car yesterday."]);
+    // The model inside knows more letters than the small one of the goldens.
+    let output = tx(&args).env_remove("TX_MODEL").current_dir(files.path("")).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let Some(page) = Page::open(&html) else { return };
+    let ground = || page.eval("getComputedStyle(document.body).backgroundColor");
+    let light = ground();
+    for sentence in 0..3 {
+        page.eval(&format!("(() => {{ const list = byId('sentence'); list.value = {sentence}; list.dispatchEvent(new Event('change')); }})()"));
+        for (width, dark) in [(1280, false), (420, false), (1280, true), (420, true)] {
+            page.show_as(width, dark);
+            page.wait_for("stale.size === 0 || ![...stale].some(it => it.inSight)");
+            assert_eq!(
+                page.eval("document.documentElement.scrollWidth <= innerWidth"),
+                true,
+                "{sentence} {width}"
+            );
+            assert_eq!(ground() != light, dark);
+            assert!(
+                !page
+                    .screenshot(&format!(
+                        "attention-{sentence}-{width}-{}",
+                        if dark { "dark" } else { "light" }
+                    ))
+                    .is_empty()
+            );
+        }
     }
     page.assert_quiet();
 }

@@ -45,6 +45,9 @@ fn looking_changes_no_translation() {
     let looked: Vec<Value> = looked.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let texts: Vec<&str> = looked.iter().map(|one| one["tgt"].as_str().unwrap()).collect();
     assert_eq!(texts, translated.lines().collect::<Vec<_>>());
+    // What the model has no piece for is told.
+    let unknown = inspect(&["--format", "json", "--target", "日 a", "we"]);
+    assert!(unknown.contains("\"tgt\":\"⁇ a\""), "{unknown}");
     let numbers: Vec<u64> = looked.iter().map(|one| one["line"].as_u64().unwrap()).collect();
     assert_eq!(numbers, [1, 2, 3, 4]);
 }

@@ -195,7 +195,7 @@ impl Translator {
         let (src_tokenizer, tgt_tokenizer) = (self.tokenizer(), self.tgt_tokenizer());
         Ok(Inspection {
             src: line.text.clone(),
-            tgt: tgt_tokenizer.decode(&tgt_ids)?,
+            tgt: self.text_of(&tgt_ids)?,
             src_tokens: axis(src_tokenizer, &src_ids)?,
             tgt_in: axis(tgt_tokenizer, &tgt_in)?,
             tgt_out: axis(tgt_tokenizer, &tgt_ids)?,

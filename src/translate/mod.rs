@@ -280,18 +280,20 @@ impl Translator {
         }
     }
 
+    /// What the pieces of a translation say; names of languages are no text.
+    fn text_of(&self, ids: &[u32]) -> Result<String> {
+        let is_said = |id: &u32| !self.direction.marks.contains(id);
+        let said: Vec<u32> = ids.iter().copied().filter(is_said).collect();
+        if self.tgt_tokenizer().count_unknown(&said) > 0 {
+            return unknown::spell(self.tgt_tokenizer(), &said, |_| unknown::MARK.to_string());
+        }
+        self.tgt_tokenizer().decode(&said)
+    }
+
     /// A hypothesis as text.
     pub fn candidate(&self, hypothesis: Hypothesis) -> Result<Candidate> {
-        // Names of languages are no text.
-        let is_said = |id: &u32| !self.direction.marks.contains(id);
-        let said: Vec<u32> = hypothesis.ids.iter().copied().filter(is_said).collect();
-        let has_unknown = self.tgt_tokenizer().count_unknown(&said) > 0;
         Ok(Candidate {
-            text: if has_unknown {
-                unknown::spell(self.tgt_tokenizer(), &said, |_| unknown::MARK.to_string())?
-            } else {
-                self.tgt_tokenizer().decode(&said)?
-            },
+            text: self.text_of(&hypothesis.ids)?,
             tokens: hypothesis.ids.iter().map(|&id| self.tgt_tokenizer().piece(id).to_string()).collect(),
             ids: hypothesis.ids,
             log_prob: hypothesis.log_prob,

@@ -3,7 +3,7 @@ const pane = document.getElementById("map"), spacer = pane.firstChild, canvas = 
 const value = document.getElementById("value"), probe = document.body.appendChild(document.createElement("span"));
 const whole = document.getElementById("whole");
 const FONT = "system-ui, sans-serif";
-let map, size, colours, ramp, drawn = false;
+let map, size, colours, ramp, inks, drawn = false;
 
 function colour(text) {
   probe.style.color = text;
@@ -11,8 +11,12 @@ function colour(text) {
 }
 
 // By the square root of the weight, so that small ones can be told apart.
+function step(weight) {
+  return Math.min(255, Math.round(255 * Math.sqrt(weight)));
+}
+
 function shade(weight) {
-  return ramp[Math.min(255, Math.round(255 * Math.sqrt(weight)))];
+  return ramp[step(weight)];
 }
 
 function readColours() {
@@ -20,6 +24,11 @@ function readColours() {
   const part = text => text.match(/[\d.]+/g).slice(0, 3).map(Number);
   const [from, to] = [part(colours.band), part(colours.mark)];
   ramp = Array.from({ length: 256 }, (_, step) => [...from.map((low, i) => Math.round(low + (to[i] - low) * step / 255)), 255]);
+  // The text in a cell is what stands out more.
+  const light = rgb => 0.05 + rgb.slice(0, 3).reduce((sum, c, i) => sum + [0.2126, 0.7152, 0.0722][i] * (c / 255) ** 2.2, 0);
+  const [ground, ink] = [light(part(colours.ground)), light(part(colours.ink))];
+  const contrast = (a, b) => Math.max(a, b) / Math.min(a, b);
+  inks = ramp.map(rgb => contrast(light(rgb), ground) > contrast(light(rgb), ink) ? colours.ground : colours.ink);
   const legend = document.querySelector("#scale canvas").getContext("2d"), image = legend.createImageData(256, 1);
   for (let x = 0; x < 256; x++) image.data.set(shade(x / 255), 4 * x);
   legend.putImageData(image, 0, 0);
@@ -92,7 +101,7 @@ function drawMapNow() {
         context.fillStyle = `rgb(${shade(weight).slice(0, 3)})`;
         context.fillRect(x, y, width - gap, height - gap);
         if (width >= 30 && height >= 18 && weight >= 0.005) {
-          context.fillStyle = weight > 0.3 ? colours.ground : colours.ink;
+          context.fillStyle = inks[step(weight)];
           context.fillText(Math.round(100 * weight), x + (width - gap) / 2, y + (height - gap) / 2 + 1);
         }
       }

@@ -83,7 +83,7 @@ function buildOverview() {
 // As large as fits, within reason.
 function sizeThumbs() {
   const columns = data.heads[state.kind] + 1, free = grid.clientWidth - 84;
-  grid.style.setProperty("--thumb", `${Math.max(14, Math.min(72, Math.floor(free / columns) - 3))}px`);
+  grid.style.setProperty("--thumb", `${Math.max(14, Math.min(72, Math.floor(free / columns) - 4))}px`);
 }
 
 function markChosen() {

@@ -84,8 +84,10 @@ fn lay_out(svg: &str, fonts: &Arc<fontdb::Database>) -> anyhow::Result<(Tree, BT
 /// Whether it goes with sans-serif text, or has the pictures of emoji.
 fn is_plain(face: &fontdb::FaceInfo) -> bool {
     let is_named = |part: &str| face.families.iter().any(|(name, _)| name.contains(part));
-    let is_upright = face.style == fontdb::Style::Normal && face.weight == fontdb::Weight::NORMAL;
-    is_upright && (is_named("Sans") || is_named("Emoji")) && !is_named("Mono")
+    let (style, weight, stretch) = (fontdb::Style::Normal, fontdb::Weight::NORMAL, fontdb::Stretch::Normal);
+    (face.style, face.weight, face.stretch) == (style, weight, stretch)
+        && (is_named("Sans") || is_named("Emoji"))
+        && !is_named("Mono")
 }
 
 #[cfg(test)]

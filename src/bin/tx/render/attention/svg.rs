@@ -77,7 +77,8 @@ fn draw(svg: &mut String, map: &Map, (x, y): (f32, f32), cell: (f32, f32)) {
             if cell.1 >= 18.0 && weight >= 0.005 {
                 let place =
                     format!("x=\"{}\" y=\"{}\" text-anchor=\"middle\"", left + w / 2.0, top + h / 2.0 + 4.0);
-                let fill = if weight > 0.3 { "#ffffff" } else { INK };
+                // Where the contrast with either is the same.
+                let fill = if weight > 0.55 { "#ffffff" } else { INK };
                 text(svg, &place, 11.0, fill, &format!("{:.0}", weight * 100.0));
             }
         }
