@@ -2,6 +2,8 @@
 
 /// Which source word a word comes from, against the attention that `tx inspect-attention` shows.
 mod alignment;
+/// `tx beam`: every form of it, edge cases, and what it says of a given translation.
+mod beam;
 mod common;
 /// Models in other forms: one file, `transformers`, CTranslate2; what a model is.
 mod conversion;

@@ -43,7 +43,7 @@ impl Translator {
         let src_ids = self.encode_one(src)?;
         let tgt_ids = match target {
             Some(target) => self.one(self.encode_target(target)?)?,
-            None => self.search(&src_ids, options, None)?.swap_remove(0).ids,
+            None => self.search(&src_ids, options)?.swap_remove(0).ids,
         };
         let bos = model.config().special.bos;
         let tgt_in: Vec<u32> = [bos].into_iter().chain(tgt_ids.iter().copied()).take(tgt_ids.len()).collect();

@@ -12,6 +12,7 @@ pub mod segments;
 mod terms;
 mod translation;
 pub mod unknown;
+mod why;
 
 use crate::checkpoint::{Checkpoint, Generation, TxInfo};
 use crate::error::{Error, Result};
@@ -239,24 +240,20 @@ impl Translator {
         }
     }
 
-    /// Searches for one source, recording every step.
-    pub fn search_traced(&self, src: &[u32], options: &Options) -> Result<(Vec<Hypothesis>, Trace)> {
-        let mut traces = Vec::new();
-        let hypotheses = self.search(src, options, Some(&mut traces))?;
-        let trace = traces.pop().ok_or_else(|| Error::Numeric("the search left no record".into()))?;
-        Ok((hypotheses, trace))
+    /// The hypotheses of one source, best first and at least one.
+    fn search(&self, src: &[u32], options: &Options) -> Result<Vec<Hypothesis>> {
+        self.search_sentence(&self.sentence(src.to_vec(), Vec::new(), 0, options)?, options, None)
     }
 
-    /// The hypotheses of one source, best first and at least one.
-    fn search(
+    /// [`Translator::search`] with what the translation begins with and contains.
+    fn search_sentence(
         &self,
-        src: &[u32],
+        sentence: &Sentence,
         options: &Options,
         traces: Option<&mut Vec<Trace>>,
     ) -> Result<Vec<Hypothesis>> {
-        let sentence = [self.sentence(src.to_vec(), Vec::new(), 0, options)?];
         let options = self.search_options(options)?;
-        let mut found = ops::together(|| self.decode(&sentence, &options, traces))?;
+        let mut found = ops::together(|| self.decode(std::slice::from_ref(sentence), &options, traces))?;
         found.pop().unwrap_or_else(|| Err(Error::Numeric("the search gave no result".into())))
     }
 
@@ -276,18 +273,22 @@ impl Translator {
         }
     }
 
-    /// A hypothesis as text.
-    pub fn candidate(&self, hypothesis: Hypothesis) -> Result<Candidate> {
+    /// What the ids of a translation say.
+    pub fn text(&self, ids: &[u32]) -> Result<String> {
         // Names of languages are no text.
         let is_said = |id: &u32| !self.direction.marks.contains(id);
-        let said: Vec<u32> = hypothesis.ids.iter().copied().filter(is_said).collect();
-        let has_unknown = self.tgt_tokenizer().count_unknown(&said) > 0;
+        let said: Vec<u32> = ids.iter().copied().filter(is_said).collect();
+        if self.tgt_tokenizer().count_unknown(&said) > 0 {
+            unknown::spell(self.tgt_tokenizer(), &said, |_| unknown::MARK.to_string())
+        } else {
+            self.tgt_tokenizer().decode(&said)
+        }
+    }
+
+    /// A hypothesis as text.
+    pub fn candidate(&self, hypothesis: Hypothesis) -> Result<Candidate> {
         Ok(Candidate {
-            text: if has_unknown {
-                unknown::spell(self.tgt_tokenizer(), &said, |_| unknown::MARK.to_string())?
-            } else {
-                self.tgt_tokenizer().decode(&said)?
-            },
+            text: self.text(&hypothesis.ids)?,
             tokens: hypothesis.ids.iter().map(|&id| self.tgt_tokenizer().piece(id).to_string()).collect(),
             ids: hypothesis.ids,
             log_prob: hypothesis.log_prob,
