@@ -4,6 +4,10 @@
 mod alignment;
 /// `tx beam`: every form of it, edge cases, and what it says of a given translation.
 mod beam;
+/// The page of `tx beam --html` in a browser.
+mod beam_page;
+/// Pages in a real browser: how the tests drive one.
+mod browser;
 mod common;
 /// Models in other forms: one file, `transformers`, CTranslate2; what a model is.
 mod conversion;
