@@ -210,8 +210,9 @@ fn every_search_can_be_looked_at() {
         for step in list(&found, "steps") {
             for one in list(step, "candidates") {
                 let fell = one["fate"] == "pruned";
-                assert_eq!(one["gap"].is_number(), fell, "{flags:?}: {one}");
-                assert!(!fell || one["gap"].as_f64().unwrap() >= 0.0, "{flags:?}: {one}");
+                let enough = flags.contains(&"fairseq") && one["piece"] == "</s>";
+                assert!(one["gap"].is_number() == fell || fell && enough, "{flags:?}: {one}");
+                assert!(one["gap"].as_f64().is_none_or(|gap| gap >= 0.0), "{flags:?}: {one}");
                 assert_eq!(one["bank"].is_number(), flags.contains(&"--must-contain"));
             }
         }
@@ -231,7 +232,8 @@ fn every_search_can_be_looked_at() {
 #[test]
 fn what_cannot_be_said_is_told_of() {
     let why = &beam("ja", &["--why", "雪"])["why"];
-    assert_eq!((&why["verdict"]["kind"], &why["left"]["how"]), (&"ruled_out".into(), &"ruled_out".into()));
+    assert_eq!(why["verdict"]["kind"], "ruled_out");
+    assert!(why["says"][0].as_str().unwrap().starts_with("ruled out: the rules of this search forbid"));
     assert!(why["log_prob"].as_f64().unwrap() < 0.0);
     let why = &beam("ja", &["--why", "sea", "--prefix", "the"])["why"];
     assert_eq!((&why["verdict"]["kind"], &why["left"]["step"]), (&"ruled_out".into(), &1.into()));

@@ -161,6 +161,8 @@ fn every_control_works() {
     assert_eq!(page.eval(ground), light);
     page.screenshot("beam-light");
     page.show_as(420, true);
+    page.click("#theme");
+    assert_ne!(page.eval(ground), light);
     assert_eq!(page.eval("document.documentElement.scrollWidth"), 420);
     page.screenshot("beam-narrow-dark");
     page.assert_quiet();

@@ -9,7 +9,7 @@
 //! - [`Rules`] and [`Constraints`]: what may not and what must be said, whatever the model says;
 //! - [`Ensemble`]: several models as one;
 //! - [`trace`]: a record of everything a search looked at;
-//! - [`why`]: where a search lost a given translation.
+//! - [`mod@why`]: where a search lost a given translation.
 //!
 //! `log_prob` is a sum of natural logarithms, added up in f64. `score` is `log_prob` under the length penalty.
 //! Hypotheses are compared as token ids: all n best differ in their ids, but two of them may spell one text.
@@ -37,6 +37,8 @@ pub mod trace;
 mod transformer;
 mod watch;
 pub mod why;
+#[cfg(test)]
+mod why_tests;
 
 use serde::Serialize;
 

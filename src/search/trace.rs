@@ -57,9 +57,15 @@ pub(super) struct Places {
 }
 
 impl Step {
+    /// How far an extension with `bank` that was not kept is below the last one that was. None if it had a place, and there was another
+    /// reason (fairseq lets no more than the beam size end).
+    pub(super) fn gap(&self, bank: Option<usize>, ends: bool, log_prob: f64) -> Option<f64> {
+        self.bar(bank, ends).map(|bar| bar - log_prob).filter(|&gap| gap >= 0.0)
+    }
+
     /// The `log_prob` of the last one that was kept, of those with `bank`: what an extension that `ends` had to reach. None if
     /// there were places left.
-    pub(super) fn bar(&self, bank: Option<usize>, ends: bool) -> Option<f64> {
+    fn bar(&self, bank: Option<usize>, ends: bool) -> Option<f64> {
         let Places { count, by_rank } = self.places;
         let mut same = self.candidates.iter().filter(|one| one.bank == bank);
         let last = if by_rank[usize::from(ends)] {
@@ -74,7 +80,7 @@ impl Step {
     pub(super) fn record_gaps(&mut self, eos: u32) {
         let gap = |one: &Candidate| {
             let fell = one.fate == Fate::Pruned;
-            fell.then(|| Some(self.bar(one.bank, one.token == eos)? - one.log_prob)).flatten()
+            fell.then(|| self.gap(one.bank, one.token == eos, one.log_prob)).flatten()
         };
         let gaps: Vec<Option<f64>> = self.candidates.iter().map(gap).collect();
         self.candidates.iter_mut().zip(gaps).for_each(|(one, gap)| one.gap = gap);
@@ -113,7 +119,7 @@ pub struct Candidate {
     pub score: f64,
     /// What became of it.
     pub fate: Fate,
-    /// If it fell off: how far its `log_prob` was below that of the last one kept.
+    /// If it fell off since others were better: how far its `log_prob` was below that of the last one kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap: Option<f64>,
     /// With constraints: how many tokens of them it has; it competes with those alone that have as many.

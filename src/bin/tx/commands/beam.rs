@@ -7,7 +7,7 @@ use anyhow::Context;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use tx::checkpoint::files::write_atomically;
-use tx::search::Sentence;
+use tx::search::{Hypothesis, Sentence};
 use tx::translate::{Candidate, Options, Translator};
 
 pub fn run(args: BeamArgs) -> anyhow::Result<ExitCode> {
@@ -28,7 +28,7 @@ pub fn run(args: BeamArgs) -> anyhow::Result<ExitCode> {
     }
     let mut out = BufWriter::new(io::stdout().lock());
     match args.format {
-        BeamFormat::Text => text::write(&mut out, &view)?,
+        BeamFormat::Text => text::write(&mut out, &view).context("standard output")?,
         BeamFormat::Json => writeln!(out, "{}", view.to_json()?).context("standard output")?,
         BeamFormat::Jsonl => write_lines(&mut out, &view)?,
         BeamFormat::Dot => dot::write(&mut out, &view).context("standard output")?,
@@ -54,8 +54,10 @@ fn view<'a>(
             (hypotheses, trace, None)
         }
     };
-    let candidates = |list: Vec<_>| list.into_iter().map(|one| translator.candidate(one)).collect();
-    let n_best: Vec<Candidate> = candidates(hypotheses)?;
+    let candidates = |list: Vec<Hypothesis>| -> tx::Result<Vec<Candidate>> {
+        list.into_iter().map(|one| translator.candidate(one)).collect()
+    };
+    let n_best = candidates(hypotheses)?;
     let why = why.map(|why| Asked::new(translator, why, &n_best)).transpose()?;
     let mut compared = Vec::new();
     for other in &args.compare {

@@ -7,20 +7,19 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 const TEMPLATE: &str = include_str!("page.html");
-const SCRIPT: &str = include_str!("page.js");
+const SCRIPT: &str = concat!(include_str!("record.js"), include_str!("tree.js"), include_str!("page.js"));
 const STYLE: &str = include_str!("style.css");
 
 /// The page. The browser is told to run this script alone and to load nothing.
 pub fn page(view: &View) -> anyhow::Result<String> {
     let hash = STANDARD.encode(Sha256::digest(SCRIPT));
-    let policy = format!(
-        "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-    );
+    let policy =
+        format!("default-src 'none'; script-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'");
     let best: String =
         view.n_best.iter().map(|one| format!("<li dir=\"auto\">{}</li>", escape(&one.text))).collect();
     let parts = [
-        ("policy", escape(&policy)),
         ("own_style", STYLE.into()),
+        ("policy", escape(&policy)),
         ("title", escape(&format!("Beam search: {}", view.text))),
         ("heading", escape(view.text)),
         ("plain", best),
