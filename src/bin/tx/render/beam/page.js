@@ -117,7 +117,7 @@ for (const [index, one] of hypotheses.entries()) {
 if (why) {
   $("why").hidden = false;
   document.querySelector("#legend .asked").hidden = false;
-  $("why-name").append("Why not ", make("bdi", { dir: "auto" }, why.text), "?");
+  $("why-name").append("Why not: ", make("bdi", { dir: "auto" }, why.text));
   for (const line of why.says) $("says").append(make("p", {}, line));
   const winner = hypotheses[0];
   $("says").append(make("p", {}, `log_prob ${number(why.log_prob)} (winner ${number(winner?.log_prob)}), score ${number(why.score)} (winner ${number(winner?.score)})`));
