@@ -5,7 +5,8 @@
 
 use crate::error::{Error, Result};
 use crate::search::trace::{Fate, Step, Trace};
-use crate::search::watch::{Standing, follow, watch};
+pub use crate::search::watch::Standing;
+use crate::search::watch::{follow, watch};
 use crate::search::{Hypothesis, Options, Rules, Scorer, Sentence};
 use serde::Serialize;
 

@@ -223,7 +223,7 @@ pub fn fate(candidate: &tx::search::trace::Candidate) -> String {
         (Fate::Pruned, None) => "pruned".into(),
     };
     match candidate.bank {
-        Some(bank) => format!("{fate} (has {bank})"),
+        Some(bank) => format!("{fate} ({bank} said)"),
         None => fate,
     }
 }
