@@ -84,7 +84,10 @@ pub enum Verdict {
     /// It scores no better.
     ModelError,
     /// The rules of the search forbid it.
-    RuledOut,
+    RuledOut {
+        /// The first step whose token they forbid.
+        step: usize,
+    },
     /// It has more tokens than the search has steps.
     TooLong {
         /// The limit.
@@ -108,19 +111,21 @@ pub fn why<S: Scorer>(
     let (outcome, trace, standings) = watch(scorer, sentence, options, target, false)?;
     let found = outcome?;
     let ruled = follow(scorer, sentence, options, target)?;
-    let is_possible = ruled.iter().all(|&x| x > f32::NEG_INFINITY);
-    let token_log_probs =
-        if is_possible { ruled } else { follow(scorer, &free(sentence), &lawless(options), target)? };
+    let forbidden = ruled.iter().position(|&x| x == f32::NEG_INFINITY);
+    let token_log_probs = match forbidden {
+        None => ruled,
+        Some(_) => follow(scorer, &free(sentence), &lawless(options), target)?,
+    };
     let log_prob = token_log_probs.iter().map(|&x| f64::from(x)).sum();
     let score = options.score(log_prob, target.len());
     let left = left(&trace, &standings, target, options.eos);
     let place = found.iter().position(|one| one.ids == target);
-    let verdict = match (place, found.first()) {
-        (Some(0), _) => Verdict::Winner,
-        (Some(place), _) => Verdict::Listed { place: place + 1 },
-        _ if !is_possible => Verdict::RuledOut,
+    let verdict = match (place, forbidden, found.first()) {
+        (Some(0), ..) => Verdict::Winner,
+        (Some(place), ..) => Verdict::Listed { place: place + 1 },
+        (_, Some(before), _) => Verdict::RuledOut { step: before + 1 },
         _ if target.len() > sentence.max_length => Verdict::TooLong { limit: sentence.max_length },
-        (None, Some(winner)) if score <= winner.score => Verdict::ModelError,
+        (.., Some(winner)) if score <= winner.score => Verdict::ModelError,
         _ => search_error(scorer, sentence, options, target)?,
     };
     let why = Why { ids: target.to_vec(), token_log_probs, log_prob, score, standings, left, verdict };

@@ -84,7 +84,7 @@ fn a_search_error_that_no_beam_mends() {
 fn what_is_ruled_out_by_hand() {
     let rules = banned(vec![crate::search::toy::BOS, B]);
     let why = asked(&garden_path(), 9, &Options { rules, ..options(2, 2) }, &[B, EOS]);
-    assert_eq!((why.verdict, why.left.unwrap().how), (Verdict::RuledOut, How::RuledOut));
+    assert_eq!((why.verdict, why.left.unwrap().how), (Verdict::RuledOut { step: 1 }, How::RuledOut));
     assert_close(why.log_prob, 0.4f64.ln());
 
     let toy = Toy::new(VOCAB_SIZE, |_, _| distribution(&[(A, 0.4), (EOS, 0.3), (B, 0.2), (C, 0.1)]));
@@ -92,7 +92,7 @@ fn what_is_ruled_out_by_hand() {
     let sentence = Sentence { constraints, ..Sentence::new(vec![], 6) };
     let (_, trace, why) = why_of(&toy, &sentence, &[A, EOS]);
     let left = why.left.unwrap();
-    assert_eq!((why.verdict, left.step, left.how), (Verdict::RuledOut, 2, How::RuledOut));
+    assert_eq!((why.verdict, left.step, left.how), (Verdict::RuledOut { step: 2 }, 2, How::RuledOut));
     // Of those without c the beam of 1 keeps a and b falls off; c competes with nothing.
     let first = trace.steps[0].candidates.iter();
     let first: Vec<_> = first.map(|one| (one.token, one.bank, one.fate, one.gap.is_some())).collect();

@@ -176,18 +176,11 @@ fn verdict(why: &Why, winner: Option<&Candidate>, tokens: &[String]) -> String {
         Verdict::SearchError { found_by: None, tried } => {
             format!("search error: {scores}, but was lost; no beam that was tried, up to {tried}, finds it")
         }
-        Verdict::RuledOut => {
-            let piece = why.left.as_ref().and_then(|left| tokens.get(left.step - 1));
-            let piece = piece.map_or(String::new(), |piece| format!(", {piece}"));
-            let step = why.left.as_ref().map_or(0, |left| left.step);
-            match why.left.as_ref().map(|left| left.how) {
-                Some(How::RuledOut) => format!(
-                    "ruled out: the rules of this search forbid its piece {step}{piece} (what is unknown, suppressed, \
-                     repeated, or not the prefix or what must be said)"
-                ),
-                _ => format!("ruled out: the rules of this search forbid one of its pieces; {scores}"),
-            }
-        }
+        Verdict::RuledOut { step } => format!(
+            "ruled out: the rules of this search forbid its piece {step}, {} (what is unknown, suppressed, repeated, or not \
+             the prefix or what must be said); {scores}",
+            tokens.get(step - 1).map_or("", String::as_str)
+        ),
         Verdict::TooLong { limit } => format!(
             "too long: its {} pieces with the end mark are more than the {limit} steps of this search (--max-length); {scores}",
             why.ids.len()
