@@ -2,6 +2,10 @@
 
 /// Which source word a word comes from, against the attention that `tx inspect-attention` shows.
 mod alignment;
+/// `tx beam`: every form of it, edge cases, and what it says of a given translation.
+mod beam;
+/// The page of `tx beam --html` in a browser.
+mod beam_page;
 /// Pages in a real browser: how the tests drive one.
 mod browser;
 /// The page of `tx inspect-attention`: its numbers, every control, the keyboard.

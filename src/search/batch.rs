@@ -27,6 +27,9 @@ pub(super) trait Search {
     /// The tokens of a row, without BOS.
     fn history(&self, row: usize) -> Vec<u32>;
 
+    /// The sum over them.
+    fn log_prob(&self, row: usize) -> f64;
+
     /// Takes the distributions of the sentence's rows and pushes the rows that go on as (continued row, token); pushing
     /// none ends the search.
     fn advance(&mut self, rows: Rows<'_>, next: &mut Vec<(usize, u32)>) -> Result<()>;

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::search::batch::{self, Rows, Search};
 use crate::search::constraints::{Constraints, Progress};
 use crate::search::top_k::{Extension, TopK};
-use crate::search::trace::{self, Candidate, Fate, Ranked, Stop};
+use crate::search::trace::{self, Candidate, Fate, Places, Ranked, Stop};
 use crate::search::{Finish, Hypothesis, Like, Options, Outcome, Scorer, Sentence, Trace};
 use std::collections::BTreeSet;
 
@@ -56,7 +56,7 @@ struct Finished {
     finish: Finish,
 }
 
-struct Beam<'a> {
+pub(super) struct Beam<'a> {
     options: &'a Options,
     max_length: usize,
     constraints: &'a Constraints,
@@ -76,7 +76,8 @@ struct Beam<'a> {
 }
 
 impl<'a> Beam<'a> {
-    fn new(options: &'a Options, sentence: &'a Sentence, traced: bool) -> Self {
+    /// A search for `sentence`, recorded if `traced`.
+    pub fn new(options: &'a Options, sentence: &'a Sentence, traced: bool) -> Self {
         let Sentence { max_length, ref constraints, .. } = *sentence;
         Beam {
             options,
@@ -98,25 +99,8 @@ impl<'a> Beam<'a> {
         let Options { beam_size, eos, like, .. } = *self.options;
         let at_limit = self.step == self.max_length;
         let ends = extension.token == eos;
-        let within = match like {
-            Like::Tx => {
-                if ends {
-                    rank < places
-                } else {
-                    kept < places
-                }
-            }
-            Like::Fairseq if ends => rank < places && self.n_finished < beam_size,
-            Like::Ct2 | Like::Hf | Like::Fairseq => {
-                if ends || at_limit {
-                    rank < places
-                } else {
-                    kept < places
-                }
-            }
-            Like::Marian => rank < places,
-        };
-        if !within {
+        let has_place = if self.by_rank(ends) { rank < places } else { kept < places };
+        if !has_place || like == Like::Fairseq && ends && self.n_finished >= beam_size {
             Fate::Pruned
         } else if ends {
             Fate::Finished
@@ -125,6 +109,21 @@ impl<'a> Beam<'a> {
         } else {
             Fate::Live
         }
+    }
+
+    /// Whether an extension's rank alone decides if it is kept; else the end marks before it take no place away.
+    fn by_rank(&self, ends: bool) -> bool {
+        match self.options.like {
+            Like::Tx => ends,
+            Like::Ct2 | Like::Hf | Like::Fairseq => ends || self.step == self.max_length,
+            Like::Marian => true,
+        }
+    }
+
+    /// Live hypotheses that this step may keep.
+    fn places(&self) -> usize {
+        let Options { beam_size, like, .. } = *self.options;
+        if like == Like::Marian { beam_size - self.n_finished.min(beam_size) } else { beam_size }
     }
 
     /// The 2 × beam best extensions of the live hypotheses, best first; with constraints those of each bank, and all that are
@@ -185,10 +184,9 @@ impl<'a> Beam<'a> {
         progress: &[Progress],
         next: &mut Vec<(usize, u32)>,
     ) -> Vec<Live> {
-        let Options { beam_size, like, eos, .. } = *self.options;
+        let Options { beam_size, eos, .. } = *self.options;
         self.top_was_eos |= candidates.first().is_some_and(|best| best.token == eos);
-        let places =
-            if like == Like::Marian { beam_size - self.n_finished.min(beam_size) } else { beam_size };
+        let places = self.places();
         // Of each bank, the candidates that were looked at, and those that were kept without EOS.
         let mut banks = vec![(0, 0); self.constraints.len() + 1];
         let mut live = Vec::with_capacity(beam_size);
@@ -197,7 +195,7 @@ impl<'a> Beam<'a> {
             let (seen, kept) = banks[bank];
             let fate = self.fate(seen, extension, kept, places);
             let node = self.nodes.len() as u32;
-            self.record_candidate(rank, extension, node, fate);
+            self.record_candidate(rank, extension, node, fate, bank);
             banks[bank] = (seen + 1, kept + usize::from(matches!(fate, Fate::Live | Fate::Cut)));
             if fate == Fate::Pruned {
                 continue;
@@ -212,6 +210,9 @@ impl<'a> Beam<'a> {
                     next.push((row as usize, token));
                 }
             }
+        }
+        if let Some(step) = self.trace.as_mut().and_then(|trace| trace.steps.last_mut()) {
+            step.record_gaps(eos);
         }
         live
     }
@@ -289,6 +290,7 @@ impl<'a> Beam<'a> {
 
     /// Opens the record of a step.
     fn record_step(&mut self) {
+        let places = Places { count: self.places(), by_rank: [false, true].map(|ends| self.by_rank(ends)) };
         let Some(trace) = &mut self.trace else { return };
         let live = self.live.iter().map(|&Live { node, log_prob }| {
             let Node { parent, token, .. } = self.nodes[node as usize];
@@ -301,11 +303,12 @@ impl<'a> Beam<'a> {
             candidates: Vec::new(),
             bound: None,
             to_beat: None,
+            places,
         });
     }
 
-    /// Adds a candidate to the record of the step; `id` is the node it becomes if it is kept.
-    fn record_candidate(&mut self, rank: usize, extension: &Extension, id: u32, fate: Fate) {
+    /// Adds a candidate to the record of the step; `id` is the node it becomes if it is kept, `bank` the beam it competes in.
+    fn record_candidate(&mut self, rank: usize, extension: &Extension, id: u32, fate: Fate, bank: usize) {
         let Some(step) = self.trace.as_mut().and_then(|trace| trace.steps.last_mut()) else { return };
         let Extension { log_prob, row, token, token_log_prob } = *extension;
         step.candidates.push(Candidate {
@@ -317,6 +320,8 @@ impl<'a> Beam<'a> {
             log_prob,
             score: self.options.score(log_prob, self.step),
             fate,
+            gap: None,
+            bank: (!self.constraints.is_empty()).then_some(bank),
         });
     }
 
@@ -333,6 +338,10 @@ impl<'a> Beam<'a> {
 impl Search for Beam<'_> {
     fn history(&self, row: usize) -> Vec<u32> {
         self.tokens(self.live[row].node)
+    }
+
+    fn log_prob(&self, row: usize) -> f64 {
+        self.live[row].log_prob
     }
 
     fn advance(&mut self, rows: Rows<'_>, next: &mut Vec<(usize, u32)>) -> Result<()> {

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::search::batch::{self, Rows, Search};
 use crate::search::top_k::{Extension, TopK};
-use crate::search::trace::{self, Candidate, Fate, Live, Stop};
+use crate::search::trace::{self, Candidate, Fate, Live, Places, Stop};
 use crate::search::{Finish, Hypothesis, Options, Outcome, Scorer, Sentence, Trace};
 
 /// Takes the most probable token (ties: the lower id) at every step: one hypothesis per sentence, whatever
@@ -20,7 +20,7 @@ pub fn greedy<S: Scorer>(
     batch::run(scorer, sentences, options, searches, traces)
 }
 
-struct Greedy<'a> {
+pub(super) struct Greedy<'a> {
     options: &'a Options,
     max_length: usize,
     top_k: TopK,
@@ -31,7 +31,8 @@ struct Greedy<'a> {
 }
 
 impl<'a> Greedy<'a> {
-    fn new(options: &'a Options, max_length: usize, traced: bool) -> Self {
+    /// A search of at most `max_length` steps, recorded if `traced`.
+    pub fn new(options: &'a Options, max_length: usize, traced: bool) -> Self {
         // The runner-up is of interest to the record only.
         let top_k = TopK::new(if traced { 2 } else { 1 });
         let trace = traced.then(|| Trace { beam_size: 1, n_best: 1, ..Trace::new(options, max_length) });
@@ -59,6 +60,8 @@ impl<'a> Greedy<'a> {
             log_prob: extension.log_prob,
             score: options.score(extension.log_prob, step),
             fate: if rank == 0 { fate } else { Fate::Pruned },
+            gap: (rank > 0).then_some(best[0].log_prob - extension.log_prob),
+            bank: None,
         });
         trace.steps.push(trace::Step {
             step,
@@ -66,6 +69,7 @@ impl<'a> Greedy<'a> {
             candidates: candidates.collect(),
             bound: None,
             to_beat: None,
+            places: Places { count: 1, by_rank: [true; 2] },
         });
         trace.stop = stop;
     }
@@ -74,6 +78,10 @@ impl<'a> Greedy<'a> {
 impl Search for Greedy<'_> {
     fn history(&self, _row: usize) -> Vec<u32> {
         self.ids.clone()
+    }
+
+    fn log_prob(&self, _row: usize) -> f64 {
+        self.log_prob
     }
 
     fn advance(&mut self, rows: Rows<'_>, next: &mut Vec<(usize, u32)>) -> Result<()> {

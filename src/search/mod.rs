@@ -8,7 +8,8 @@
 //! - [`Like`]: whose rules end a search;
 //! - [`Rules`] and [`Constraints`]: what may not and what must be said, whatever the model says;
 //! - [`Ensemble`]: several models as one;
-//! - [`trace`]: a record of everything a search looked at.
+//! - [`trace`]: a record of everything a search looked at;
+//! - [`mod@why`]: where a search lost a given translation.
 //!
 //! `log_prob` is a sum of natural logarithms, added up in f64. `score` is `log_prob` under the length penalty.
 //! Hypotheses are compared as token ids: all n best differ in their ids, but two of them may spell one text.
@@ -34,6 +35,10 @@ mod top_k;
 mod toy;
 pub mod trace;
 mod transformer;
+mod watch;
+pub mod why;
+#[cfg(test)]
+mod why_tests;
 
 use serde::Serialize;
 
@@ -51,6 +56,7 @@ pub use rules::Rules;
 pub use sample::{Sampling, sample};
 pub use trace::Trace;
 pub use transformer::TransformerScorer;
+pub use why::{Why, why};
 
 /// A wider beam is refused: it would take the memory of this many copies of the decoder's cache per sentence.
 pub const MAX_BEAM_SIZE: usize = 1000;

@@ -128,6 +128,10 @@ impl Search for Samples<'_> {
         own.map_or(Vec::new(), |sample| sample.ids.clone())
     }
 
+    fn log_prob(&self, row: usize) -> f64 {
+        self.samples.iter().find(|sample| sample.row == Some(row)).map_or(0.0, |sample| sample.log_prob)
+    }
+
     fn advance(&mut self, rows: Rows<'_>, next: &mut Vec<(usize, u32)>) -> Result<()> {
         let sampling = self.options.sampling.unwrap_or_default();
         let rows: Vec<(&[f32], Norm)> = rows.iter().collect();

@@ -6,7 +6,7 @@ use crate::search::toy::{
     A, B, C, EOS, Toy, VOCAB_SIZE, assert_close, distribution, ids, options, search, table, traced,
 };
 use crate::search::trace::{Fate, Stop};
-use crate::search::{Finish, LengthPenalty, Like, Options, Sentence, greedy};
+use crate::search::{Finish, LengthPenalty, Like, Options, Sentence, Trace, greedy};
 
 /// The likelier first word leads to the less likely sentence: a a is 0.6 · 0.5, b is 0.4.
 fn garden_path() -> Toy<impl Fn(&[u32], &[u32]) -> Vec<f32>> {
@@ -198,4 +198,20 @@ fn like_ct2_excludes_the_end_mark_from_the_first_step() {
         assert_close(first[0].log_prob, 0.75f64.ln());
         assert_close(first[1].log_prob, 0.25f64.ln());
     }
+}
+
+/// What fell off lacked what the last one kept had: an end mark at rank 2 the rank 1 (0.3 over 0.2), a word the place of the second
+/// word (0.18 over 0.12, whatever has ended).
+#[test]
+fn gaps_by_hand() {
+    let toy = table(&[(&[], &[(A, 0.5), (B, 0.3), (EOS, 0.2)])]);
+    let gaps = |trace: Trace, step: usize| -> Vec<Option<f64>> {
+        trace.steps[step].candidates.iter().map(|one| one.gap).collect()
+    };
+    let first = gaps(traced(&toy, 9, &options(2, 2)), 0);
+    assert_eq!(first[..2], [None, None]);
+    assert_close(first[2].unwrap(), 1.5f64.ln());
+    let second = gaps(traced(&garden_path(), 9, &options(2, 2)), 1);
+    assert_eq!(second[..3], [None, None, None]);
+    assert_close(second[3].unwrap(), 1.5f64.ln());
 }

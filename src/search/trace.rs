@@ -43,6 +43,48 @@ pub struct Step {
     /// After the step: the score that it must beat, which is that of the n_best-th finished hypothesis. The
     /// search ends when it cannot. Neither is used by CTranslate2's rules.
     pub to_beat: Option<f64>,
+    /// What it takes to be kept.
+    #[serde(skip)]
+    pub(super) places: Places,
+}
+
+/// How many extensions a step keeps, and how they are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Places {
+    pub count: usize,
+    /// Whether rank alone decides, of extensions by another token and by EOS; else those by EOS take no place of the others.
+    pub by_rank: [bool; 2],
+}
+
+impl Step {
+    /// How far an extension with `bank` that was not kept is below the last one that was. None if it had a place, and there was another
+    /// reason (fairseq lets no more than the beam size end).
+    pub(super) fn gap(&self, bank: Option<usize>, ends: bool, log_prob: f64) -> Option<f64> {
+        self.bar(bank, ends).map(|bar| bar - log_prob).filter(|&gap| gap >= 0.0)
+    }
+
+    /// The `log_prob` of the last one that was kept, of those with `bank`: what an extension that `ends` had to reach. None if
+    /// there were places left.
+    fn bar(&self, bank: Option<usize>, ends: bool) -> Option<f64> {
+        let Places { count, by_rank } = self.places;
+        let mut same = self.candidates.iter().filter(|one| one.bank == bank);
+        let last = if by_rank[usize::from(ends)] {
+            same.nth(count.checked_sub(1)?)
+        } else {
+            same.filter(|one| matches!(one.fate, Fate::Live | Fate::Cut)).nth(count.checked_sub(1)?)
+        };
+        last.map(|last| last.log_prob)
+    }
+
+    /// Says of every candidate that fell off what it lacked.
+    pub(super) fn record_gaps(&mut self, eos: u32) {
+        let gap = |one: &Candidate| {
+            let fell = one.fate == Fate::Pruned;
+            fell.then(|| self.gap(one.bank, one.token == eos, one.log_prob)).flatten()
+        };
+        let gaps: Vec<Option<f64>> = self.candidates.iter().map(gap).collect();
+        self.candidates.iter_mut().zip(gaps).for_each(|(one, gap)| one.gap = gap);
+    }
 }
 
 /// A hypothesis that a step extends.
@@ -77,6 +119,12 @@ pub struct Candidate {
     pub score: f64,
     /// What became of it.
     pub fate: Fate,
+    /// If it fell off since others were better: how far its `log_prob` was below that of the last one kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gap: Option<f64>,
+    /// With constraints: how many tokens of them it has; it competes with those alone that have as many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bank: Option<usize>,
 }
 
 /// What became of a candidate.

@@ -195,7 +195,7 @@ impl Translator {
         let (src_tokenizer, tgt_tokenizer) = (self.tokenizer(), self.tgt_tokenizer());
         Ok(Inspection {
             src: line.text.clone(),
-            tgt: self.text_of(&tgt_ids)?,
+            tgt: self.text(&tgt_ids)?,
             src_tokens: axis(src_tokenizer, &src_ids)?,
             tgt_in: axis(tgt_tokenizer, &tgt_in)?,
             tgt_out: axis(tgt_tokenizer, &tgt_ids)?,
@@ -231,7 +231,8 @@ impl Translator {
             Some(target) => self.one(self.encode_target(target)?)?,
             None => {
                 let prefix = self.pieces(line.prefix.as_deref().unwrap_or_default())?;
-                self.search(&src, prefix, options, None)?.swap_remove(0).ids
+                let sentence = self.sentence(src.clone(), prefix, 0, options)?;
+                self.search_sentence(&sentence, options, None)?.swap_remove(0).ids
             }
         };
         let bos = model.config().special.bos;

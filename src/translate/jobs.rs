@@ -144,7 +144,13 @@ impl Translator {
     }
 
     /// What the translation of a part of a line must contain.
-    fn must<'a>(&self, text: &str, src: &[u32], part: usize, options: &'a Options) -> Result<Vec<&'a str>> {
+    pub(super) fn must<'a>(
+        &self,
+        text: &str,
+        src: &[u32],
+        part: usize,
+        options: &'a Options,
+    ) -> Result<Vec<&'a str>> {
         let always = options.must_contain.iter().map(String::as_str).filter(|_| part == 0);
         let terms = match options.terms.as_deref() {
             Some(terms) if options.encoded => terms.of(&self.tokenizer.decode(src)?),
@@ -155,7 +161,7 @@ impl Translator {
     }
 
     /// A sentence with as many of the constraints `must` as can hold; the others are told of.
-    fn constrained(
+    pub(super) fn constrained(
         &self,
         src: Vec<u32>,
         prefix: Vec<u32>,

@@ -15,6 +15,7 @@ mod terms;
 mod translation;
 pub mod unknown;
 pub mod walk;
+mod why;
 
 use crate::checkpoint::{Checkpoint, Generation, TxInfo};
 use crate::error::{Error, Result};
@@ -242,25 +243,15 @@ impl Translator {
         }
     }
 
-    /// Searches for one source, recording every step.
-    pub fn search_traced(&self, src: &[u32], options: &Options) -> Result<(Vec<Hypothesis>, Trace)> {
-        let mut traces = Vec::new();
-        let hypotheses = self.search(src, Vec::new(), options, Some(&mut traces))?;
-        let trace = traces.pop().ok_or_else(|| Error::Numeric("the search left no record".into()))?;
-        Ok((hypotheses, trace))
-    }
-
-    /// The hypotheses of one source that begin with `prefix`, best first and at least one.
-    fn search(
+    /// The hypotheses of one source, best first and at least one.
+    fn search_sentence(
         &self,
-        src: &[u32],
-        prefix: Vec<u32>,
+        sentence: &Sentence,
         options: &Options,
         traces: Option<&mut Vec<Trace>>,
     ) -> Result<Vec<Hypothesis>> {
-        let sentence = [self.sentence(src.to_vec(), prefix, 0, options)?];
         let options = self.search_options(options)?;
-        let mut found = ops::together(|| self.decode(&sentence, &options, traces))?;
+        let mut found = ops::together(|| self.decode(std::slice::from_ref(sentence), &options, traces))?;
         found.pop().unwrap_or_else(|| Err(Error::Numeric("the search gave no result".into())))
     }
 
@@ -280,20 +271,22 @@ impl Translator {
         }
     }
 
-    /// What the pieces of a translation say; names of languages are no text.
-    fn text_of(&self, ids: &[u32]) -> Result<String> {
+    /// What the ids of a translation say.
+    pub fn text(&self, ids: &[u32]) -> Result<String> {
+        // Names of languages are no text.
         let is_said = |id: &u32| !self.direction.marks.contains(id);
         let said: Vec<u32> = ids.iter().copied().filter(is_said).collect();
         if self.tgt_tokenizer().count_unknown(&said) > 0 {
-            return unknown::spell(self.tgt_tokenizer(), &said, |_| unknown::MARK.to_string());
+            unknown::spell(self.tgt_tokenizer(), &said, |_| unknown::MARK.to_string())
+        } else {
+            self.tgt_tokenizer().decode(&said)
         }
-        self.tgt_tokenizer().decode(&said)
     }
 
     /// A hypothesis as text.
     pub fn candidate(&self, hypothesis: Hypothesis) -> Result<Candidate> {
         Ok(Candidate {
-            text: self.text_of(&hypothesis.ids)?,
+            text: self.text(&hypothesis.ids)?,
             tokens: hypothesis.ids.iter().map(|&id| self.tgt_tokenizer().piece(id).to_string()).collect(),
             ids: hypothesis.ids,
             log_prob: hypothesis.log_prob,

@@ -1,5 +1,6 @@
 //! The flags. What they mean together is worked out by the commands.
 
+mod beam;
 mod convert;
 mod corpus;
 mod decoding;
@@ -11,6 +12,7 @@ mod scoring;
 mod search;
 mod translate;
 
+pub use beam::{BeamArgs, BeamFormat};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use convert::{BundleArgs, ConvertArgs, Form, QuantizeArgs, ShowArgs, ShowFormat};
 pub use corpus::{CorpusArgs, DoctorArgs, DoctorFormat};
@@ -83,28 +85,6 @@ pub struct Machine {
 pub enum LineFormat {
     Text,
     Jsonl,
-}
-
-/// Show the beam search for a sentence: what lived, what fell off at each step and why.
-#[derive(Debug, Args)]
-pub struct BeamArgs {
-    /// The sentence to translate.
-    #[arg(allow_hyphen_values = true)]
-    pub sentence: String,
-    #[command(flatten)]
-    pub search: Search,
-    /// Hypotheses in the final list [default: the beam size].
-    #[arg(long, value_name = "N")]
-    pub n_best: Option<usize>,
-    /// `text`: for reading; `json`: all of it.
-    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
-    pub format: BeamFormat,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum BeamFormat {
-    Text,
-    Json,
 }
 
 /// Train a model on a folder of parallel text.

@@ -78,7 +78,7 @@ pub struct Drawing {
     pub prefix_file: Option<PathBuf>,
 }
 
-fn not_blank(text: &str) -> Result<String, String> {
+pub(super) fn not_blank(text: &str) -> Result<String, String> {
     if tx::text::is_blank(text) { Err("a blank text says nothing".into()) } else { Ok(text.to_string()) }
 }
 

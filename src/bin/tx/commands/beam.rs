@@ -1,68 +1,89 @@
 //! `tx beam`: what the search kept, what fell off, and why.
 
-use super::{check_beam, options, translator, warn_of_sentences};
+use super::{check_beam, check_folder, options, translator, usage_error, warn_of_sentences};
 use crate::cli::{BeamArgs, BeamFormat};
-use crate::render::beam_view;
+use crate::render::beam::{Asked, Compared, View, dot, html, text};
 use anyhow::Context;
-use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
-use tx::search::Trace;
+use tx::checkpoint::files::write_atomically;
+use tx::search::{Hypothesis, Sentence};
 use tx::translate::{Candidate, Options, Translator};
 
 pub fn run(args: BeamArgs) -> anyhow::Result<ExitCode> {
+    if args.sample.is_some() {
+        usage_error("beam", "what is drawn (--sample) has no beam to show: draw with tx translate --sample");
+    }
     check_beam("beam", args.search.beam, args.n_best.unwrap_or(1));
+    args.html.as_deref().map(check_folder).transpose()?;
     let translator = translator(&args.search)?;
-    let mut options = options(&args.search);
+    let mut options = Options { must_contain: args.must_contain.clone(), ..options(&args.search) };
     let beam_size = translator.search_options(&options)?.beam_size;
-    options = Options { n_best: Some(args.n_best.unwrap_or(beam_size)), ..options };
+    options.n_best = Some(args.n_best.unwrap_or(beam_size));
     warn_of_sentences(&translator, &args.sentence, &options);
-    let src = translator.encode_one(&args.sentence)?;
-    let (hypotheses, trace) = translator.search_traced(&src, &options)?;
-    let hypotheses: Vec<Candidate> = hypotheses
-        .into_iter()
-        .map(|hypothesis| translator.candidate(hypothesis))
-        .collect::<Result<_, _>>()?;
+    let sentence = translator.one_sentence(&args.sentence, args.prefix.as_deref(), &options)?;
+    let view = view(&args, &translator, &sentence, &options)?;
+    if let Some(path) = &args.html {
+        write_atomically(path, html::page(&view)?.as_bytes())?;
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     match args.format {
-        BeamFormat::Text => beam_view::write(&mut out, &translator, &trace, &hypotheses),
-        BeamFormat::Json => {
-            let json = to_json(&translator, &args.sentence, &src, &trace, &hypotheses)?;
-            writeln!(out, "{json}")
-        }
+        BeamFormat::Text => text::write(&mut out, &view).context("standard output")?,
+        BeamFormat::Json => writeln!(out, "{}", view.to_json()?).context("standard output")?,
+        BeamFormat::Jsonl => write_lines(&mut out, &view)?,
+        BeamFormat::Dot => dot::write(&mut out, &view).context("standard output")?,
     }
-    .and_then(|()| out.flush())
-    .context("standard output")?;
+    out.flush().context("standard output")?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The record with the pieces beside the ids.
-fn to_json(
-    translator: &Translator,
-    sentence: &str,
-    src: &[u32],
-    trace: &Trace,
-    hypotheses: &[Candidate],
-) -> anyhow::Result<Value> {
-    let mut record = serde_json::to_value(trace)?;
-    for step in record["steps"].as_array_mut().into_iter().flatten() {
-        for list in ["live", "candidates"] {
-            for entry in step[list].as_array_mut().into_iter().flatten() {
-                if let Some(id) = entry["token"].as_u64() {
-                    entry["piece"] = json!(translator.tgt_tokenizer().piece(id as u32));
-                }
-            }
+/// Searches, and does what is asked beside.
+fn view<'a>(
+    args: &'a BeamArgs,
+    translator: &'a Translator,
+    sentence: &'a Sentence,
+    options: &Options,
+) -> anyhow::Result<View<'a>> {
+    let (hypotheses, trace, why) = match &args.why {
+        Some(target) => {
+            let (hypotheses, trace, why) = translator.why(sentence, target, options)?;
+            (hypotheses, trace, Some(why))
         }
+        None => {
+            let (hypotheses, trace) = translator.search_traced(sentence, options)?;
+            (hypotheses, trace, None)
+        }
+    };
+    let candidates = |list: Vec<Hypothesis>| -> tx::Result<Vec<Candidate>> {
+        list.into_iter().map(|one| translator.candidate(one)).collect()
+    };
+    let n_best = candidates(hypotheses)?;
+    let why = why.map(|why| Asked::new(translator, why, &n_best)).transpose()?;
+    let mut compared = Vec::new();
+    for other in &args.compare {
+        let options = Options {
+            beam_size: other.beam.or(options.beam_size),
+            length_penalty: other.length_penalty.or(options.length_penalty),
+            n_best: Some(1),
+            ..options.clone()
+        };
+        let (best, trace) = translator.search_traced(sentence, &options)?;
+        compared.extend(candidates(best)?.into_iter().map(|best| Compared::new(&trace, best, sentence)));
     }
-    for (entry, hypothesis) in record["hypotheses"].as_array_mut().into_iter().flatten().zip(hypotheses) {
-        entry["text"] = json!(hypothesis.text);
-        entry["tokens"] = json!(hypothesis.tokens);
+    Compared::mark(&mut compared);
+    Ok(View { translator, text: &args.sentence, src: &sentence.src, trace, n_best, why, compared })
+}
+
+/// A line for all but the steps, then a line for each step.
+fn write_lines(out: &mut impl Write, view: &View) -> anyhow::Result<()> {
+    let mut head = view.to_json()?;
+    let steps = head["steps"].take();
+    if let Some(head) = head.as_object_mut() {
+        head.shift_remove("steps");
     }
-    let src_tokens: Vec<String> =
-        src.iter().map(|&id| translator.tokenizer().piece(id).to_string()).collect();
-    let mut json = json!({"src": sentence, "src_tokens": src_tokens});
-    for (name, value) in record.as_object().into_iter().flatten() {
-        json[name] = value.clone();
+    writeln!(out, "{head}")?;
+    for step in steps.as_array().into_iter().flatten() {
+        writeln!(out, "{step}")?;
     }
-    Ok(json)
+    Ok(())
 }

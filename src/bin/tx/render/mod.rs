@@ -1,7 +1,7 @@
 //! What is drawn: on a terminal, and as pages of HTML.
 
 pub mod attention;
-pub mod beam_view;
+pub mod beam;
 pub mod comparison;
 #[cfg(feature = "hub")]
 pub mod download_bar;
