@@ -19,10 +19,10 @@ pub struct BeamArgs {
     #[arg(long, value_name = "N")]
     pub n_best: Option<usize>,
     /// `text`: for reading; `json`: all of it; `jsonl`: a line for all but the steps, then a line for each step; `dot`: the tree of
-    /// the search, for Graphviz.
-    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
-    pub format: BeamFormat,
-    /// Write the search to this file too, as one page to look at in a browser: the tree over the steps, to go through by keys.
+    /// the search, for Graphviz [default: text, unless a page is asked for below].
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub format: Option<BeamFormat>,
+    /// Write the search to this file, as one page to look at in a browser: the tree over the steps, to go through by keys.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Say why the search did not return this translation: where it left the beam, what it scores, and whether the search lost a better

@@ -1,12 +1,11 @@
 //! `tx beam`: what the search kept, what fell off, and why.
 
-use super::{check_beam, check_folder, options, translator, usage_error, warn_of_sentences};
+use super::{check_beam, check_folder, keep, options, translator, usage_error, warn_of_sentences};
 use crate::cli::{BeamArgs, BeamFormat};
 use crate::render::beam::{Asked, Compared, View, dot, html, text};
 use anyhow::Context;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
-use tx::checkpoint::files::write_atomically;
 use tx::search::{Hypothesis, Sentence};
 use tx::translate::{Candidate, Options, Translator};
 
@@ -24,10 +23,13 @@ pub fn run(args: BeamArgs) -> anyhow::Result<ExitCode> {
     let sentence = translator.one_sentence(&args.sentence, args.prefix.as_deref(), &options)?;
     let view = view(&args, &translator, &sentence, &options)?;
     if let Some(path) = &args.html {
-        write_atomically(path, html::page(&view)?.as_bytes())?;
+        keep(path, html::page(&view)?.as_bytes())?;
     }
+    let Some(format) = args.format.or(args.html.is_none().then_some(BeamFormat::Text)) else {
+        return Ok(ExitCode::SUCCESS);
+    };
     let mut out = BufWriter::new(io::stdout().lock());
-    match args.format {
+    match format {
         BeamFormat::Text => text::write(&mut out, &view).context("standard output")?,
         BeamFormat::Json => writeln!(out, "{}", view.to_json()?).context("standard output")?,
         BeamFormat::Jsonl => write_lines(&mut out, &view)?,

@@ -24,6 +24,7 @@ use clap::CommandFactory;
 use std::path::{Path, PathBuf};
 use tx::candle_core::Device;
 use tx::checkpoint::Checkpoint;
+use tx::checkpoint::files::write_atomically;
 use tx::data::Lines;
 use tx::ops::Precision;
 use tx::search::{LengthPenalty, Like};
@@ -98,6 +99,17 @@ fn tokenizer(model: Option<&Path>) -> anyhow::Result<Tokenizer> {
         Some(path) => tx::checkpoint::tokenizer(&hub::folder(&path)?)?,
         None => tx::bundled::tokenizer()?,
     })
+}
+
+/// Writes a file and says how large it is.
+fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    write_atomically(path, bytes)?;
+    let size = match bytes.len() {
+        size @ ..1_000_000 => format!("{} kB", size.div_ceil(1000)),
+        size => format!("{:.1} MB", size as f64 / 1e6),
+    };
+    say!("tx: {}: {size}", path.display());
+    Ok(())
 }
 
 /// A file of lines; `-` is standard input.

@@ -1,8 +1,8 @@
 //! What else there is to see: the walk, the profile of the heads, neighbours, positions.
 
-use super::{draw_picture, keep, shades, to_output};
+use super::{draw_picture, shades, to_output};
 use crate::cli::{Head, InspectArgs, InspectFormat, Layer};
-use crate::commands::{open_all, open_input, options, usage_error};
+use crate::commands::{keep, open_all, open_input, options, usage_error};
 use crate::render::attention::svg::Picture;
 use crate::render::walk::text::Choice;
 use crate::render::{positions, profile, walk};

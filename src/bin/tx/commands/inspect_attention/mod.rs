@@ -4,7 +4,7 @@ mod inside;
 mod npz;
 mod numbers;
 
-use super::{check_beam, check_folder, open_all, open_input, options, usage_error, warn_of_sentences};
+use super::{check_beam, check_folder, keep, open_all, open_input, options, usage_error, warn_of_sentences};
 use crate::cli::{AlignmentUnit, AttentionKind, Head, InspectArgs, InspectFormat, Layer};
 use crate::render::attention::html::{self, Start};
 use crate::render::attention::png::png;
@@ -14,7 +14,6 @@ use anyhow::{Context, bail, ensure};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use tx::checkpoint::files::write_atomically;
 use tx::model::trace::Kind;
 use tx::text::is_blank;
 use tx::translate::alignment::Unit;
@@ -228,17 +227,6 @@ fn draw_picture(picture: &Picture, args: &InspectArgs) -> anyhow::Result<()> {
         }
         keep(path, &png.bytes)?;
     }
-    Ok(())
-}
-
-/// Writes a file and says how large it is.
-fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    write_atomically(path, bytes)?;
-    let size = match bytes.len() {
-        size @ ..1_000_000 => format!("{} kB", size.div_ceil(1000)),
-        size => format!("{:.1} MB", size as f64 / 1e6),
-    };
-    say!("tx: {}: {size}", path.display());
     Ok(())
 }
 

@@ -126,7 +126,6 @@ for (const one of record.compared ?? []) {
   $("others").hidden = false;
   $("compared").tBodies[0].append(make("tr", {}, make("th", { scope: "row", class: "n" }, `${one.beam_size}`), cell(one.length_penalty, {}), textCell(one.text), cell(number(one.score)), cell(number(one.log_prob)), cell(`${one.ids.length}`), cell(one.length_ratio.toFixed(2)), cell(`${one.steps}`), cell(one.is_first ? "yes" : "no", {})));
 }
-nameTheme();
 current = columns[1]?.find(one => one.fate !== "pruned") ?? root;
 draw();
 say(current);
