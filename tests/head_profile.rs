@@ -4,7 +4,8 @@ use tx::checkpoint::Checkpoint;
 use tx::model::trace::Kind;
 use tx::ops::Precision;
 use tx::translate::Translator;
-use tx::translate::head_profile::{Gold, Profile};
+use tx::translate::gold::Gold;
+use tx::translate::head_profile::Profile;
 
 fn pairs() -> Vec<(String, String)> {
     [("the dog sees", "der hund sieht"), ("we see", "wir sehen"), ("", "leer"), ("a cat", "eine katze hier")]

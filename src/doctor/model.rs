@@ -143,7 +143,7 @@ fn look_at<T>(
     path: &Path,
     read: impl Fn(&Path) -> std::result::Result<T, Vec<String>>,
 ) -> Option<T> {
-    if !path.is_file() {
+    if !path.exists() {
         return None;
     }
     match read(path) {

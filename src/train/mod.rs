@@ -15,6 +15,7 @@ pub mod resume;
 pub mod run_dir;
 pub mod settings;
 pub mod state;
+pub mod tokenizer;
 pub mod validate;
 pub mod verify;
 

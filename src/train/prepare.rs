@@ -3,17 +3,15 @@
 use super::fine_tune::Base;
 use super::resume::{self, Reset};
 use super::run_dir::{Origin, RunDir};
-use super::settings::{Given, Settings, Vocab};
+use super::settings::{Given, Settings};
+use super::tokenizer;
 use crate::checkpoint::check_tokenizer;
-use crate::data::{Cache, Corpora, Data, Epoch, Meta, Pairs, Report, Rest, Source, Spool, Text, TrainSet};
+use crate::data::{Cache, Corpora, Data, Epoch, Meta, Pairs, Report, Rest, Source, Text, TrainSet};
 use crate::error::{Error, Result};
-use crate::text::{Kind, Sampler, Tokenizer};
+use crate::text::{Sampler, Tokenizer};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Pairs that a tokenizer is learnt from at most.
-const TOKENIZER_PAIRS: usize = 1_000_000;
 
 /// What the user asked for.
 #[derive(Debug, Clone)]
@@ -102,14 +100,7 @@ pub fn prepare(request: &Request, tell: &mut dyn FnMut(String)) -> Result<Prepar
         (None, Some(base), _) => Some(base.tokenizer.clone()),
         (None, None, file) => file.as_ref().map(Tokenizer::open).transpose()?,
     };
-    if let Some(tokenizer) = &finished {
-        let vocab = serde_json::json!(Vocab::of(tokenizer));
-        if let Some(asked) = given.insert("vocab".into(), vocab.clone()).filter(|asked| *asked != vocab) {
-            return Err(Error::Config(format!(
-                "--vocab {asked}, but that of the tokenizer is {vocab}: leave it out"
-            )));
-        }
-    }
+    finished.iter().try_for_each(|tokenizer| tokenizer::note(tokenizer, &mut given))?;
     let request = &Request { given, ..request.clone() };
     let (saved, base) = (saved.as_ref(), base.as_ref());
     let job = Job { request, run: &run, saved, base, finished, corpora: &corpora };
@@ -179,7 +170,7 @@ impl Job<'_> {
         let tokenizer = match (self.saved, &self.finished) {
             (Some(_), _) => self.run.tokenizer()?,
             (None, Some(tokenizer)) => tokenizer.clone(),
-            (None, None) => learn_tokenizer(&settings, &data.train, tell)?,
+            (None, None) => tokenizer::learn(&settings, &data.train, tell)?,
         };
         let settings = Settings { vocab_size: tokenizer.vocab_size(), ..settings };
         let config = settings.config(tokenizer.vocab_sizes(), tokenizer.special_ids());
@@ -362,40 +353,6 @@ fn settle(
         });
     };
     resume::settle(&saved.settings, &request.given, &request.resets, tell)
-}
-
-/// Learns a tokenizer from the training text: one for both languages, or one for each.
-fn learn_tokenizer(settings: &Settings, train: &Spool, tell: &mut dyn FnMut(String)) -> Result<Tokenizer> {
-    let (src, tgt): (Vec<String>, Vec<String>) =
-        train.sample(TOKENIZER_PAIRS, settings.seed)?.into_iter().unzip();
-    if src.len() < train.len() {
-        tell(format!(
-            "the tokenizer is learnt from a sample of {} of the {} pairs (seed {})",
-            src.len(),
-            train.len(),
-            settings.seed
-        ));
-    }
-    let kind = settings.tokenizer.unwrap_or(Kind::Bpe);
-    let kind_name = serde_json::json!(kind);
-    let mut learn = |name: &str, lines: &[&String]| -> Result<Tokenizer> {
-        let tokenizer = Tokenizer::train(kind, lines, settings.vocab_size, settings.lowercase)?;
-        let (found, asked) = (tokenizer.vocab_size(), settings.vocab_size);
-        let why = if found < asked {
-            format!("; {asked} were asked for, the text fills no more")
-        } else {
-            String::new()
-        };
-        tell(format!("{name}: {} of {found} pieces{why}", kind_name.as_str().unwrap_or_default()));
-        Ok(tokenizer)
-    };
-    let (src, tgt): (Vec<&String>, Vec<&String>) = (src.iter().collect(), tgt.iter().collect());
-    match settings.vocab {
-        Vocab::Joint => learn("tokenizer", &[src, tgt].concat()),
-        Vocab::Separate => {
-            Ok(learn("tokenizer of the source", &src)?.with_target(learn("tokenizer of the target", &tgt)?))
-        }
-    }
 }
 
 /// A run goes on with the tokenizer that it was started with.

@@ -34,6 +34,11 @@ const KEPT_WEIGHTS: &str = "weights";
 /// Of what is not complete, or about to go.
 const UNFINISHED: &str = ".tmp";
 
+/// How often, and after how long, a lock is tried again: one that was just let go is still held by a program that this process
+/// is about to start.
+const PATIENCE: usize = 10;
+const MOMENT: std::time::Duration = std::time::Duration::from_millis(50);
+
 impl RunDir {
     /// The run folder of the model directory `out`.
     pub fn new(out: &Path) -> Self {
@@ -60,14 +65,15 @@ impl RunDir {
         fs::create_dir_all(&self.path).map_err(|error| Error::io(&self.path, error))?;
         let path = self.path.join(LOCK);
         let file = fs::File::create(&path).map_err(|error| Error::io(&path, error))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(fs::TryLockError::WouldBlock) => {
-                let what = "another tx train is writing here: wait for it, or choose another folder by --out";
-                Err(Error::format(&self.path, what))
+        for _ in 0..PATIENCE {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(fs::TryLockError::WouldBlock) => std::thread::sleep(MOMENT),
+                Err(fs::TryLockError::Error(error)) => return Err(Error::io(&path, error)),
             }
-            Err(fs::TryLockError::Error(error)) => Err(Error::io(&path, error)),
         }
+        let what = "another tx train is writing here: wait for it, or choose another folder by --out";
+        Err(Error::format(&self.path, what))
     }
 
     /// Begins a run.

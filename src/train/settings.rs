@@ -2,6 +2,7 @@
 //! may change on resume is in `resume`.
 
 use super::best::Criterion;
+use super::tokenizer::Vocab;
 use crate::config::{Activation, Config, Dropouts, Norm, Positions, Preset, SpecialIds, Stack, Tie};
 use crate::data::Filters;
 use crate::error::{Error, Result};
@@ -31,24 +32,6 @@ impl From<Stored> for DType {
             Stored::F32 => DType::F32,
             Stored::F16 => DType::F16,
         }
-    }
-}
-
-/// Whether source and target language are cut into the same pieces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Vocab {
-    /// One tokenizer for both (paper section 5.1).
-    #[default]
-    Joint,
-    /// One for each.
-    Separate,
-}
-
-impl Vocab {
-    /// That of `tokenizer`.
-    pub fn of(tokenizer: &text::Tokenizer) -> Self {
-        if tokenizer.is_joint() { Vocab::Joint } else { Vocab::Separate }
     }
 }
 

@@ -3,13 +3,13 @@
 use super::Translator;
 use super::alignment::Alignment;
 use super::forced::Sides;
+use super::gold::{Gold, Links};
 use crate::data::{Batch, Pairs};
 use crate::error::{Error, Result};
 use crate::model::trace::{HeadPlace, Kind};
 use crate::model::{Pass, Transformer};
 use candle_core::Tensor;
 use serde::Serialize;
-use std::collections::HashSet;
 
 /// Means over the queries of a corpus; a query is a piece or an end mark.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -51,58 +51,6 @@ pub struct Profile {
     pub nll: f64,
     /// By kind, layer and head.
     pub heads: Vec<HeadProfile>,
-}
-
-/// A gold alignment of one pair, words from 0: `0-0` is sure, `0p1` (or `0?1`) possible.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Gold {
-    sure: HashSet<(usize, usize)>,
-    /// The sure ones too.
-    possible: HashSet<(usize, usize)>,
-}
-
-impl std::str::FromStr for Gold {
-    type Err = String;
-
-    fn from_str(line: &str) -> Result<Self, String> {
-        let mut gold = Gold::default();
-        for link in line.split_whitespace() {
-            let parts = link.split_once('-').or_else(|| link.split_once(['p', '?']));
-            let numbers = parts.and_then(|(src, tgt)| Some((src.parse().ok()?, tgt.parse().ok()?)));
-            let words = numbers
-                .ok_or_else(|| format!("{link:?} is no link: expected 0-1, or 0p1 for a possible one"))?;
-            if link.contains('-') {
-                gold.sure.insert(words);
-            }
-            gold.possible.insert(words);
-        }
-        Ok(gold)
-    }
-}
-
-/// Counts of links for the alignment error rate.
-#[derive(Debug, Clone, Copy, Default)]
-struct Links {
-    found: usize,
-    sure: usize,
-    found_sure: usize,
-    found_possible: usize,
-}
-
-impl Links {
-    fn add(&mut self, found: &Alignment, gold: &Gold) {
-        let count = |set: &HashSet<_>| found.links.iter().filter(|&link| set.contains(link)).count();
-        self.found += found.links.len();
-        self.sure += gold.sure.len();
-        self.found_sure += count(&gold.sure);
-        self.found_possible += count(&gold.possible);
-    }
-
-    /// 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
-    fn error_rate(self) -> Option<f64> {
-        let all = self.found + self.sure;
-        (all > 0).then(|| 1.0 - (self.found_sure + self.found_possible) as f64 / all as f64)
-    }
 }
 
 /// Sums over queries.
@@ -157,11 +105,7 @@ impl Sums {
         self.distance += other.distance;
         self.even_distance += other.even_distance;
         self.neighbours.iter_mut().zip(other.neighbours).for_each(|(sum, more)| *sum += more);
-        let (links, more) = (&mut self.links, other.links);
-        links.found += more.found;
-        links.sure += more.sure;
-        links.found_sure += more.found_sure;
-        links.found_possible += more.found_possible;
+        self.links.merge(other.links);
     }
 
     fn profile(&self, place: HeadPlace) -> HeadProfile {
@@ -354,18 +298,5 @@ mod tests {
         );
         let one = profile(Kind::Cross, &[&[1.0, 0.0]]);
         assert_eq!((one.current, one.diagonality), (1.0, 1.0));
-    }
-
-    /// Och and Ney: A = {0-0, 1-1, 2-2}, S = {0-0, 1-2}, P = S and 1-1: 1 − (1 + 2) / (3 + 2).
-    #[test]
-    fn alignment_error_rate_by_hand() {
-        let gold: Gold = "0-0 1-2 1p1".parse().unwrap();
-        let identity = vec![vec![1.0, 0.0, 0.0], vec![0.0, 1.0, 0.0], vec![0.0, 0.0, 1.0]];
-        let mut links = Links::default();
-        links.add(&Alignment::new(identity, 3), &gold);
-        assert!((links.error_rate().unwrap() - 0.4).abs() < 1e-12);
-        assert_eq!(Links::default().error_rate(), None);
-        assert!("0-a".parse::<Gold>().unwrap_err().contains("\"0-a\" is no link"));
-        assert!("3".parse::<Gold>().is_err());
     }
 }

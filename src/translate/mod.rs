@@ -2,6 +2,7 @@
 
 pub mod alignment;
 pub mod forced;
+pub mod gold;
 pub mod head_profile;
 pub mod inspection;
 mod jobs;

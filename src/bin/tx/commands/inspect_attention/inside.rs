@@ -15,7 +15,8 @@ use tx::candle_core::{Device, Tensor};
 use tx::checkpoint::{self, AlignmentHead};
 use tx::model::embedding::positional_encoding;
 use tx::model::trace::Kind;
-use tx::translate::head_profile::{Gold, Profile};
+use tx::translate::gold::Gold;
+use tx::translate::head_profile::Profile;
 use tx::translate::walk::{Stage, Walk};
 use tx::translate::{Line, Translator};
 
