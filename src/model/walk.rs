@@ -1,7 +1,7 @@
 //! The record of every quantity that one sentence becomes on its way through the model: what `tx inspect-attention --walk`
 //! shows. Fused operations have no insides, so what they skip is computed once more here by the formula.
 
-use crate::config::{Activation, Config};
+use crate::config::{Activation, Config, Positions};
 use crate::error::Result;
 use crate::ops::Spans;
 use candle_core::{D, Device, Tensor};
@@ -57,15 +57,22 @@ impl Quantity {
             Activation::Gelu => "GELU(x W_1 + b_1)",
             Activation::Swish => "swish(x W_1 + b_1)",
         };
+        let positions = match config.positions {
+            Positions::Interleaved => {
+                "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same"
+            }
+            Positions::Halves => {
+                "PE(pos, i) = sin(pos / 10000^(2i/d_model)), PE(pos, d_model/2 + i) = cos of the same"
+            }
+            Positions::T2t => {
+                "PE(pos, i) = sin(pos / 10000^(i/(d_model/2 − 1))), PE(pos, d_model/2 + i) = cos of the same"
+            }
+        };
         let scale = if config.scale_embedding { " · √d_model" } else { "" };
         let (equation, section) = match self {
             Quantity::Embedding => ("E[id]".into(), "3.4"),
             Quantity::ScaledEmbedding => (format!("E[id]{scale}"), "3.4"),
-            Quantity::Positions => (
-                "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model))"
-                    .into(),
-                "3.5",
-            ),
+            Quantity::Positions => (positions.into(), "3.5"),
             Quantity::Input => (format!("E[id]{scale} + PE(pos)"), "3.5"),
             Quantity::Queries => ("Q_i = x W_i^Q".into(), "3.2.2"),
             Quantity::Keys => ("K_i = x W_i^K".into(), "3.2.2"),
@@ -73,7 +80,7 @@ impl Quantity {
             Quantity::Dots => ("Q_i K_iᵀ".into(), "3.2.1"),
             Quantity::ScaledDots => ("Q_i K_iᵀ / √d_k".into(), "3.2.1"),
             Quantity::MaskedDots => ("Q_i K_iᵀ / √d_k, or −∞ where a position must not look".into(), "3.2.3"),
-            Quantity::Weights => ("softmax(Q_i K_iᵀ / √d_k)".into(), "3.2.1"),
+            Quantity::Weights => ("softmax of each row x: e^x_j / Σ_k e^x_k".into(), "3.2.1"),
             Quantity::HeadOutputs => ("head_i = softmax(Q_i K_iᵀ / √d_k) V_i".into(), "3.2.1"),
             Quantity::MultiHead => ("MultiHead = Concat(head_1, …, head_h) W^O".into(), "3.2.2"),
             Quantity::Hidden => (hidden.into(), "3.3"),

@@ -196,7 +196,7 @@ fn left(why: &Why, tokens: &[String]) -> Option<String> {
         (Some(rank), Some(of)) => format!(", number {} of {of} extensions", rank + 1),
         _ => String::new(),
     };
-    let gap = left.gap.map_or(String::new(), |gap| format!(", {gap:.4} below the last one kept"));
+    let gap = left.gap.map_or(String::new(), |gap| format!(", {gap:.4} of log_prob below the last one kept"));
     let how = match left.how {
         How::Pruned => "it fell off",
         How::RuledOut => "it was ruled out",

@@ -9,7 +9,7 @@ function fate(one) {
   const place = one.bank === undefined ? "" : ` among those with ${one.bank} pieces of what must be said`;
   if (one.how === "ruled_out") return "ruled out by the rules of the search";
   if (one.fate !== "pruned") return fates[one.fate] + place;
-  const gap = one.gap === undefined || one.gap === null ? "" : `, ${number(one.gap)} below the last one kept`;
+  const gap = one.gap === undefined || one.gap === null ? "" : `, ${number(one.gap)} of log_prob below the last one kept`;
   return fates.pruned + gap + place;
 }
 
@@ -20,7 +20,7 @@ function numbers(one) {
 
 function rank(one) {
   if (one.beyond) return one.rank === null ? "asked for" : `number ${one.rank + 1} of ${one.of} extensions`;
-  return `number ${one.rank + 1} of ${one.count} candidates`;
+  return `number ${one.rank + 1} of the ${one.count} best extensions`;
 }
 
 function spoken(one) {

@@ -16,11 +16,11 @@ pub fn page(model: &str, files: &str, profile: &Profile) -> String {
         .collect();
     let rows: String = profile.heads.iter().map(|head| row(head, &all)).collect();
     let parts = [
-        ("title", escape(&format!("Heads of {model}"))),
-        ("title", escape(&format!("Heads of {model}"))),
+        ("title", escape(&format!("Heads of the model {model}"))),
+        ("title", escape(&format!("Heads of the model {model}"))),
         ("facts", pair("text", files) + &pair("pairs", &facts(profile))),
-        ("heads", format!("<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>")),
         ("columns", all.iter().map(|column| pair(column.name, column.meaning)).collect()),
+        ("heads", format!("<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>")),
         ("script", SORT.to_string()),
     ];
     fill(TEMPLATE, &parts)

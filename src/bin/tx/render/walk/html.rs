@@ -1,8 +1,8 @@
 //! The walk as one page of HTML that needs nothing else.
 
-use super::{Chapter, chapters, meaning};
+use super::{Axis, Chapter, chapters, meaning, sizes};
 use crate::render::html::{Page, escape, floats};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tx::candle_core;
 use tx::config::Config;
 use tx::translate::walk::{Quantity, Stage, Walk};
@@ -14,7 +14,7 @@ const PAGE: Page = Page {
 };
 
 /// Columns that are shown of a row that is as wide as the model.
-const COLUMNS: usize = 16;
+const COLUMNS: usize = 12;
 
 /// The page of a walk through the model called `model`.
 pub fn page(model: &str, walk: &Walk, config: &Config) -> candle_core::Result<String> {
@@ -27,7 +27,7 @@ pub fn page(model: &str, walk: &Walk, config: &Config) -> candle_core::Result<St
         sections += &format!("<section id=\"c{index}\"{layer}>\n<h2>{title}</h2>\n");
         for stage in &chapter.stages {
             sections += &section(stage, config, stages.len());
-            stages.push(numbers(stage, index)?);
+            stages.push(numbers(chapter, stage)?);
         }
         sections += "</section>\n";
     }
@@ -36,17 +36,13 @@ pub fn page(model: &str, walk: &Walk, config: &Config) -> candle_core::Result<St
     sections += &answers(walk, index);
     let option = |n: usize| format!("<option value=\"{n}\">{n}</option>");
     let options = |count: usize| (0..count).map(option).collect::<String>();
-    let rows =
-        |chapter: &Chapter| if std::ptr::eq(chapter.rows, &walk.src_tokens[..]) { "src" } else { "tgt_in" };
-    let keys =
-        |chapter: &Chapter| if std::ptr::eq(chapter.keys, &walk.src_tokens[..]) { "src" } else { "tgt_in" };
-    let data = json!({
-        "tokens": {"src": walk.src_tokens, "tgt_in": walk.tgt_in},
-        "chapters": chapters.iter().map(|chapter| json!({"rows": rows(chapter), "keys": keys(chapter)})).collect::<Vec<_>>(),
-        "stages": stages,
-    });
+    let axes = [Axis::Src, Axis::Fed, Axis::Answered];
+    let tokens: Map<String, Value> =
+        axes.iter().map(|axis| (axis.name().to_string(), json!(axis.labels(walk)))).collect();
+    let data = json!({"tokens": tokens, "stages": stages});
     let remarks = format!(
-        "Model: {model}. Numbers are kept as floats of 16 bits; of rows as wide as the model the first {COLUMNS} columns are shown, and --format json has all of them in full."
+        "Model: {model}; {}. Sections are those of “Attention Is All You Need”. Rows of the decoder: what it is fed → what it answers. Numbers are kept as floats of 16 bits, and of wide rows the first {COLUMNS} columns; --format json has all of them in full.",
+        sizes(config)
     );
     let parts = [
         ("title", escape(&format!("Walk: {}", walk.src))),
@@ -79,13 +75,40 @@ fn section(stage: &Stage, config: &Config, number: usize) -> String {
     format!(
         "<div class=\"stage\">\n<h3>{name} <span>[{}]</span></h3>\n<p>{why}</p>\n<p class=\"equation\">{}</p>\n<small>section {in_paper} · {}</small>\n{map}</div>\n",
         shape.join(" × "),
-        escape(&equation),
+        markup(&equation),
         escape(&stage.place),
     )
 }
 
+/// `Q_i` and `10000^(2i)` with what stands low and high.
+fn markup(equation: &str) -> String {
+    let (mut html, mut chars) = (String::new(), equation.chars().peekable());
+    while let Some(c) = chars.next() {
+        let tag = match c {
+            '_' => "sub",
+            '^' => "sup",
+            c => {
+                html += &escape(c.encode_utf8(&mut [0; 4]));
+                continue;
+            }
+        };
+        let (mut part, mut depth) = (String::new(), 0);
+        while let Some(&next) = chars.peek() {
+            depth += i32::from(next == '(');
+            let is_in = depth > 0 || next.is_alphanumeric();
+            if !is_in || (depth == 0 && part.ends_with(')')) {
+                break;
+            }
+            depth -= i32::from(next == ')');
+            part.extend(chars.next());
+        }
+        html += &format!("<{tag}>{}</{tag}>", escape(&part));
+    }
+    html
+}
+
 /// A stage for the script: [heads × rows × columns].
-fn numbers(stage: &Stage, chapter: usize) -> candle_core::Result<Value> {
+fn numbers(chapter: &Chapter, stage: &Stage) -> candle_core::Result<Value> {
     let values = if stage.values.rank() == 2 { stage.values.unsqueeze(0)? } else { stage.values.clone() };
     let (heads, rows, columns) = values.dims3()?;
     let is_square = matches!(
@@ -99,7 +122,7 @@ fn numbers(stage: &Stage, chapter: usize) -> candle_core::Result<Value> {
     };
     let values: Vec<f32> = values.narrow(2, 0, shown)?.flatten_all()?.to_vec1()?;
     Ok(json!({
-        "chapter": chapter, "heads": heads, "rows": rows, "columns": shown, "left": columns - shown, "is_square": is_square,
+        "labels": chapter.rows(stage).name(), "across": is_square.then_some(chapter.keys.name()), "heads": heads, "rows": rows, "columns": shown, "left": columns - shown,
         "values": floats(&values),
     }))
 }
@@ -128,4 +151,19 @@ fn answers(walk: &Walk, index: usize) -> String {
         "<section id=\"c{index}\">\n<h2>what comes next</h2>\n<p>The softmax of the logits, p(y<sub>t</sub> | y<sub>&lt;t</sub>, x): how probable each piece is after those before it.</p>\n\
          <div class=\"wide\"><table><thead><tr><th class=\"n\">step</th><th>after</th><th>most probable</th><th>the translation has</th><th class=\"n\">probability</th><th class=\"n\">rank</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n</section>\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equations_have_indices() {
+        assert_eq!(markup("Q_i K_iᵀ / √d_k"), "Q<sub>i</sub> K<sub>iᵀ</sub> / √d<sub>k</sub>");
+        assert_eq!(
+            markup("sin(pos / 10000^(2i/d_model)), 1 < 2"),
+            "sin(pos / 10000<sup>(2i/d_model)</sup>), 1 &lt; 2"
+        );
+        assert_eq!(markup("e^x_j"), "e<sup>x</sup><sub>j</sub>");
+    }
 }

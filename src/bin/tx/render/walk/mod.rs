@@ -3,7 +3,40 @@
 pub mod html;
 pub mod text;
 
-use tx::translate::walk::{Quantity, Stage, Walk};
+use tx::config::Config;
+use tx::translate::walk::{Answer, Quantity, Stage, Walk};
+
+/// What the rows or columns of a table are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Axis {
+    /// Source tokens.
+    Src,
+    /// What the decoder was fed.
+    Fed,
+    /// The same with what the decoder answers to it.
+    Answered,
+}
+
+impl Axis {
+    pub fn name(self) -> &'static str {
+        match self {
+            Axis::Src => "src",
+            Axis::Fed => "fed",
+            Axis::Answered => "answered",
+        }
+    }
+
+    pub fn labels(self, walk: &Walk) -> Vec<String> {
+        match self {
+            Axis::Src => walk.src_tokens.clone(),
+            Axis::Fed => walk.tgt_in.clone(),
+            Axis::Answered => {
+                let label = |(fed, answer): (&String, &Answer)| format!("{fed} → {}", answer.piece);
+                walk.tgt_in.iter().zip(&walk.answers).map(label).collect()
+            }
+        }
+    }
+}
 
 /// Stages of one sublayer, or of what stands before and after the layers.
 pub struct Chapter<'a> {
@@ -11,10 +44,10 @@ pub struct Chapter<'a> {
     pub title: String,
     /// Of which layer; none before and after them.
     pub layer: Option<usize>,
-    /// What the rows of its stages are.
-    pub rows: &'a [String],
+    /// What looks in its attention, and the rows elsewhere.
+    pub queries: Axis,
     /// What its attention looks at.
-    pub keys: &'a [String],
+    pub keys: Axis,
     pub stages: Vec<&'a Stage>,
 }
 
@@ -27,15 +60,35 @@ pub fn chapters(walk: &Walk) -> Vec<Chapter<'_>> {
         is_target |= stage.quantity == Quantity::Embedding && !chapters.is_empty();
         let (title, layer) = place(&stage.place, is_target);
         if chapters.last().is_none_or(|last| last.title != title) {
-            let rows = if is_target { &walk.tgt_in } else { &walk.src_tokens };
-            let keys = if stage.place.contains("encoder_attn") { &walk.src_tokens } else { rows };
-            chapters.push(Chapter { title, layer, rows, keys, stages: Vec::new() });
+            let queries = if is_target { Axis::Answered } else { Axis::Src };
+            let is_cross = stage.place.contains("encoder_attn");
+            let keys = if is_target && !is_cross { Axis::Fed } else { Axis::Src };
+            chapters.push(Chapter { title, layer, queries, keys, stages: Vec::new() });
         }
         if let Some(chapter) = chapters.last_mut() {
             chapter.stages.push(stage);
         }
     }
     chapters
+}
+
+impl Chapter<'_> {
+    /// What the rows of a stage are.
+    pub fn rows(&self, stage: &Stage) -> Axis {
+        if matches!(stage.quantity, Quantity::Keys | Quantity::Values) { self.keys } else { self.queries }
+    }
+}
+
+/// The sizes of a model, by the letters of the equations.
+pub fn sizes(config: &Config) -> String {
+    let Config { d_model, encoder, decoder, .. } = config;
+    let heads = |heads: usize| format!("h = {heads} heads of d_k = d_model / h = {}", d_model / heads);
+    let of_heads = if encoder.heads == decoder.heads {
+        heads(encoder.heads)
+    } else {
+        format!("encoder: {}, decoder: {}", heads(encoder.heads), heads(decoder.heads))
+    };
+    format!("d_model = {d_model}, {of_heads}, {} + {} layers", encoder.layers, decoder.layers)
 }
 
 /// What a name of parameters stands for, and its layer.
@@ -75,11 +128,17 @@ pub fn meaning(quantity: Quantity) -> (&'static str, &'static str) {
         Quantity::Keys => ("keys", "what each token answers to"),
         Quantity::Values => ("values", "what each token tells whoever looks at it"),
         Quantity::Dots => ("scores", "how well the query of a row fits the key of a column"),
-        Quantity::ScaledDots => ("scaled scores", "made smaller, or the softmax would see the largest alone"),
-        Quantity::MaskedDots => ("masked scores", "what comes later must not be seen: it is not yet said"),
-        Quantity::Weights => {
-            ("weights", "each row becomes shares of 1: which token looks at which, and how much")
+        Quantity::ScaledDots => (
+            "scaled scores",
+            "a sum of d_k products grows like √d_k: divided by it, or the softmax would give nearly all to the largest",
+        ),
+        Quantity::MaskedDots => {
+            ("masked scores", "what comes later is not yet said and must not be seen: its share becomes 0")
         }
+        Quantity::Weights => (
+            "weights",
+            "each row becomes shares of 1, the greater a score the larger: which token looks at which",
+        ),
         Quantity::HeadOutputs => ("outputs of the head", "the values, mixed by these shares"),
         Quantity::MultiHead => {
             ("outputs of all heads", "all heads side by side, and mixed by one more matrix")

@@ -23,8 +23,7 @@ function draw(box) {
   box.dataset.drawn = head;
   const values = stage.numbers ??= floats(stage.values);
   const [n, m] = [stage.rows, stage.columns], from = head * n * m;
-  const chapter = data.chapters[stage.chapter];
-  const labels = data.tokens[chapter.rows], keys = stage.is_square ? data.tokens[chapter.keys] : null;
+  const labels = data.tokens[stage.labels], keys = data.tokens[stage.across];
   const most = values.slice(from, from + n * m).filter(Number.isFinite).reduce((most, x) => Math.max(most, Math.abs(x)), 0);
   const table = document.createElement("table");
   const caption = table.createCaption();

@@ -1,6 +1,6 @@
 //! The walk on the terminal.
 
-use super::{Chapter, chapters, meaning};
+use super::{Chapter, chapters, meaning, sizes};
 use crate::render::heat_map::{self, HeatMap, Shades};
 use crate::render::pad;
 use std::io::{self, Write};
@@ -22,9 +22,21 @@ pub struct Choice {
 
 pub fn write(out: &mut impl Write, walk: &Walk, config: &Config, choice: Choice) -> io::Result<()> {
     writeln!(out, "{} → {}\n", walk.src, walk.tgt)?;
+    let (layers, heads) = (
+        config.encoder.layers.max(config.decoder.layers) - 1,
+        config.encoder.heads.max(config.decoder.heads) - 1,
+    );
+    writeln!(out, "sizes                      {}", sizes(config))?;
+    writeln!(
+        out,
+        "shown                      layer {}, head {}; --layer 0 to {layers} and --head 0 to {heads} show others (the last layers tell best who looks at whom)",
+        choice.layer, choice.head
+    )?;
+    writeln!(out, "sections                   of \"Attention Is All You Need\" (Vaswani et al. 2017)")?;
     writeln!(out, "tokens of the source       {}", walk.src_tokens.join("  "))?;
     writeln!(out, "what the decoder is fed    {}", walk.tgt_in.join("  "))?;
-    let layers = config.encoder.layers.max(config.decoder.layers);
+    let answers: Vec<&str> = walk.answers.iter().map(|answer| answer.piece.as_str()).collect();
+    writeln!(out, "and has to answer          {}", answers.join("  "))?;
     let mut is_skipped = false;
     for chapter in chapters(walk) {
         if chapter.layer.is_some_and(|layer| layer != choice.layer) {
@@ -33,14 +45,13 @@ pub fn write(out: &mut impl Write, walk: &Walk, config: &Config, choice: Choice)
         }
         writeln!(out, "\n━━ {} ━━", chapter.title)?;
         for stage in &chapter.stages {
-            write_stage(out, &chapter, stage, config, choice)?;
+            write_stage(out, walk, &chapter, stage, config, choice)?;
         }
     }
     if is_skipped {
-        let last = layers - 1;
         writeln!(
             out,
-            "\nThe other layers do the same with other weights, each on what the one before it made: --layer 0 to {last}."
+            "\nThe other layers do the same with other weights, each on what the one before it made: --layer 0 to {layers}."
         )?;
     }
     write_answers(out, walk)
@@ -48,6 +59,7 @@ pub fn write(out: &mut impl Write, walk: &Walk, config: &Config, choice: Choice)
 
 fn write_stage(
     out: &mut impl Write,
+    walk: &Walk,
     chapter: &Chapter,
     stage: &Stage,
     config: &Config,
@@ -63,21 +75,21 @@ fn write_stage(
     if stage.quantity == Quantity::Logits {
         return Ok(());
     }
-    let rows = rows(stage, head)?;
+    let (rows, labels) = (rows(stage, head)?, chapter.rows(stage).labels(walk));
     match stage.quantity {
         Quantity::Weights => {
-            let map = Map { queries: chapter.rows.to_vec(), keys: chapter.keys.to_vec(), weights: rows };
+            let map = Map { queries: labels, keys: chapter.keys.labels(walk), weights: rows };
             HeatMap { map: &map, shades: choice.shades }.write(out, heat_map::terminal_width())
         }
         Quantity::Dots | Quantity::ScaledDots | Quantity::MaskedDots => {
-            write_table(out, chapter.rows, &rows, chapter.keys.iter().map(String::as_str).collect())
+            write_table(out, &labels, &rows, &chapter.keys.labels(walk))
         }
         _ => {
             let shown: Vec<Vec<f32>> =
                 rows.iter().map(|row| row.iter().copied().take(COLUMNS).collect()).collect();
             let columns = rows.first().map_or(0, Vec::len);
             let numbers: Vec<String> = (0..columns.min(COLUMNS)).map(|column| column.to_string()).collect();
-            write_table(out, chapter.rows, &shown, numbers.iter().map(String::as_str).collect())?;
+            write_table(out, &labels, &shown, &numbers)?;
             if columns > COLUMNS {
                 writeln!(out, "… and {} columns more", columns - COLUMNS)?;
             }
@@ -99,7 +111,7 @@ fn write_table(
     out: &mut impl Write,
     labels: &[String],
     rows: &[Vec<f32>],
-    columns: Vec<&str>,
+    columns: &[String],
 ) -> io::Result<()> {
     const CELL: usize = 8;
     let width = labels.iter().map(|label| label.width()).max().unwrap_or(0);
@@ -128,9 +140,16 @@ fn write_answers(out: &mut impl Write, walk: &Walk) -> io::Result<()> {
             .iter()
             .map(|likely| format!("{} {:.1} %", likely.piece, 100.0 * likely.log_prob.exp()))
             .collect();
+        let rest = 100.0 - answer.top.iter().map(|likely| 100.0 * likely.log_prob.exp()).sum::<f32>();
         let chosen =
             format!("{} ({:.1} %, number {})", answer.piece, 100.0 * answer.log_prob.exp(), answer.rank);
-        writeln!(out, "step {}, after {fed}: {}; the translation has {chosen}", step + 1, top.join(", "))?;
+        writeln!(
+            out,
+            "step {}, after {fed}: {}, all others {:.1} %; the translation has {chosen}",
+            step + 1,
+            top.join(", "),
+            rest.max(0.0)
+        )?;
     }
     Ok(())
 }
