@@ -10,6 +10,7 @@
 
 mod bpe;
 pub mod files;
+mod guarded;
 mod rules;
 mod sample;
 mod sentencepiece;
@@ -19,6 +20,7 @@ mod unigram;
 
 use crate::config::SpecialIds;
 use crate::{Error, Result};
+use guarded::guarded;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use spm::{Fault, Spm};
@@ -66,10 +68,13 @@ impl Tokenizer {
         let name = name.as_ref();
         let bad = |what: String| Error::format(name, what);
         // The crate's own parser gives no position, so a damaged file is found out here.
-        serde_json::from_slice::<serde::de::IgnoredAny>(json).map_err(|e| {
+        let text = std::str::from_utf8(json).map_err(|e| {
+            bad(format!("not UTF-8 from byte {} on: damaged, fetch the file again", e.valid_up_to()))
+        })?;
+        serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|e| {
             bad(format!("not JSON, perhaps cut short or damaged ({e}); fetch the file again"))
         })?;
-        let mut inner = tokenizers::Tokenizer::from_bytes(json)
+        let mut inner = guarded(|| tokenizers::Tokenizer::from_bytes(json))
             .map_err(|e| bad(format!("JSON, but not a tokenizer of the `tokenizers` library ({e})")))?;
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|e| bad(e.to_string()))?;
@@ -147,7 +152,7 @@ impl Tokenizer {
         let ids = match &self.engine {
             Engine::SentencePiece(spm) => spm.encode(text),
             Engine::Json(inner) => {
-                let encoding = inner.encode_fast(text, false);
+                let encoding = guarded(|| inner.encode_fast(text, false));
                 encoding.map_err(|e| Error::Tokenizer(format!("{text:?}: {e}")))?.get_ids().to_vec()
             }
         };
@@ -172,7 +177,7 @@ impl Tokenizer {
         match &self.engine {
             Engine::SentencePiece(spm) => Ok(blanked(spm.decode(&ids, &self.pieces), rules::breaks_a_line)),
             Engine::Json(inner) => {
-                let text = inner.decode(&ids, true);
+                let text = guarded(|| inner.decode(&ids, true));
                 let text = text.map_err(|e| Error::Tokenizer(format!("ids {ids:?}: {e}")))?;
                 Ok(blanked(text, rules::is_white_space))
             }
@@ -224,8 +229,8 @@ impl Tokenizer {
         match &self.engine {
             Engine::SentencePiece(spm) => Ok(spm.surfaces(text)),
             Engine::Json(inner) => {
-                let encoding =
-                    inner.encode(text, false).map_err(|e| Error::Tokenizer(format!("{text:?}: {e}")))?;
+                let encoding = guarded(|| inner.encode(text, false))
+                    .map_err(|e| Error::Tokenizer(format!("{text:?}: {e}")))?;
                 let part = |&(from, to): &(usize, usize)| text.get(from..to).unwrap_or_default().to_string();
                 Ok(encoding.get_offsets().iter().map(part).collect())
             }
