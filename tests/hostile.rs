@@ -202,9 +202,13 @@ fn tokenizers_that_the_library_breaks_on_are_refused() {
     let at = good.find("\"decoder\"").unwrap() + 13;
     let expected = format!("some/tokenizer.json: not UTF-8 from byte {at} on");
     assert_parts(&message("\"decoder\":{\"type\"", b"\"decoder\":{\"t\xffpe\""), &[&expected]);
+    let half = message("\"decoder\":{\"type\"", b"\"decoder\":{\"\\ud800\"");
+    assert_parts(&half, &["some/tokenizer.json: not JSON of a tokenizer", "hex escape"]);
+    let doubled = ["{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"  \"}"; 40].join(",");
+    let sequence = format!("{{\"type\":\"Sequence\",\"normalizers\":[{doubled}]}}");
     assert_parts(
-        &message("\"decoder\":{\"type\"", b"\"decoder\":{\"\\ud800\""),
-        &["some/tokenizer.json", "the `tokenizers` library breaks off"],
+        &message("{\"type\":\"NFC\"}", sequence.as_bytes()),
+        &["some/tokenizer.json", "make a text up to 1099511627776 times as long"],
     );
     // An array of one zero, which leads to its 97th number.
     let charsmap = b"{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"BAAAAAAAAAA=\"}";

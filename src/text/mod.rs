@@ -20,8 +20,10 @@ mod unigram;
 
 use crate::config::SpecialIds;
 use crate::{Error, Result};
-use guarded::guarded;
+use guarded::{check_growth, guarded};
 use rayon::prelude::*;
+use serde::Deserialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use spm::{Fault, Spm};
 use std::path::Path;
@@ -48,6 +50,15 @@ pub struct Tokenizer {
     tgt: Option<Box<Tokenizer>>,
 }
 
+/// The part of a `tokenizer.json` that changes texts.
+#[derive(Debug, Deserialize)]
+struct Rules {
+    #[serde(default)]
+    normalizer: Value,
+    #[serde(default)]
+    decoder: Value,
+}
+
 /// What cuts a text.
 #[derive(Debug, Clone)]
 enum Engine {
@@ -71,9 +82,10 @@ impl Tokenizer {
         let text = std::str::from_utf8(json).map_err(|e| {
             bad(format!("not UTF-8 from byte {} on: damaged, fetch the file again", e.valid_up_to()))
         })?;
-        serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|e| {
-            bad(format!("not JSON, perhaps cut short or damaged ({e}); fetch the file again"))
+        let rules: Rules = serde_json::from_str(text).map_err(|e| {
+            bad(format!("not JSON of a tokenizer, perhaps cut short or damaged ({e}); fetch the file again"))
         })?;
+        check_growth(&rules.normalizer).and_then(|()| check_growth(&rules.decoder)).map_err(bad)?;
         let mut inner = guarded(|| tokenizers::Tokenizer::from_bytes(json))
             .map_err(|e| bad(format!("JSON, but not a tokenizer of the `tokenizers` library ({e})")))?;
         inner.with_padding(None);
