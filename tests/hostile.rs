@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tx::candle_core::Device;
 use tx::checkpoint::Checkpoint;
 use tx::rng::Rng;
+use tx::text::Tokenizer;
 
 /// What opening the family `name` says after `change` of the bytes of its `file`.
 fn after(name: &str, file: &str, change: impl FnOnce(&mut Vec<u8>)) -> Result<Checkpoint, String> {
@@ -186,6 +187,40 @@ fn what_is_missing_is_listed_with_the_way_out() {
     std::fs::remove_file(folder.path().join("decoder.yml")).unwrap();
     let message = Checkpoint::open(folder.path(), &Device::Cpu).unwrap_err().to_string();
     assert_parts(&message, &["2 models of Marian (model.npz, other.npz): name one"]);
+}
+
+/// The `tokenizers` library panics on each of them.
+#[test]
+fn tokenizers_that_the_library_breaks_on_are_refused() {
+    let good = std::fs::read_to_string(golden("tiny-marian/tokenizer.json")).unwrap();
+    let open = |from: &str, to: &[u8]| {
+        let mut bytes = good.clone().into_bytes();
+        replace(&mut bytes, from.as_bytes(), to);
+        Tokenizer::from_bytes(&bytes, "some/tokenizer.json")
+    };
+    let message = |from: &str, to: &[u8]| open(from, to).unwrap_err().to_string();
+    let at = good.find("\"decoder\"").unwrap() + 13;
+    let expected = format!("some/tokenizer.json: not UTF-8 from byte {at} on");
+    assert_parts(&message("\"decoder\":{\"type\"", b"\"decoder\":{\"t\xffpe\""), &[&expected]);
+    let half = message("\"decoder\":{\"type\"", b"\"decoder\":{\"\\ud800\"");
+    assert_parts(&half, &["some/tokenizer.json: not JSON of a tokenizer", "hex escape"]);
+    let doubled = ["{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"  \"}"; 40].join(",");
+    let sequence = format!("{{\"type\":\"Sequence\",\"normalizers\":[{doubled}]}}");
+    assert_parts(
+        &message("{\"type\":\"NFC\"}", sequence.as_bytes()),
+        &["some/tokenizer.json", "make a text up to 1099511627776 times as long"],
+    );
+    // An array of one zero, which leads to its 97th number.
+    let charsmap = b"{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"BAAAAAAAAAA=\"}";
+    let tokenizer = open("{\"type\":\"NFC\"}", charsmap).unwrap();
+    for error in [tokenizer.encode("a").unwrap_err(), tokenizer.surfaces("a").unwrap_err()] {
+        assert_parts(&error.to_string(), &["\"a\"", "the `tokenizers` library breaks off"]);
+    }
+    let strip = b"\"decoder\":{\"type\":\"Strip\",\"content\":\"a\",\"start\":0,\"stop\":9},\"";
+    let decoder = good[good.find("\"decoder\"").unwrap()..].split_inclusive("},\"").next().unwrap();
+    let tokenizer = open(decoder, strip).unwrap();
+    let error = tokenizer.decode(&tokenizer.encode("a").unwrap()).unwrap_err().to_string();
+    assert_parts(&error, &["the `tokenizers` library breaks off"]);
 }
 
 /// One seeded change of a file.

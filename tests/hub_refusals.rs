@@ -3,7 +3,7 @@
 use crate::common::{Files, stderr, stdout};
 use crate::hub::{CLOSED, TEXT, command, folder, refused, server, tiny, translate};
 use crate::stand_in::{ID, Quirks, commit};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;
 
@@ -86,10 +86,10 @@ fn a_proxy_is_asked_unless_no_proxy_names_the_host() {
     let address = format!("http://{}", proxy.local_addr().unwrap());
     let seen = std::thread::spawn(move || {
         let (mut stream, _) = proxy.accept().unwrap();
-        let mut bytes = [0; 1000];
-        let count = stream.read(&mut bytes).unwrap();
+        let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+        let asked: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
         stream.write_all(b"HTTP/1.1 502 No\r\ncontent-length: 0\r\n\r\n").unwrap();
-        String::from_utf8_lossy(&bytes[..count]).into_owned()
+        asked.join("\n")
     });
     let home = Files::new();
     let pull = |endpoint: &str, variables: &[(&str, &str)]| {

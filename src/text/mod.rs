@@ -10,6 +10,7 @@
 
 mod bpe;
 pub mod files;
+mod guarded;
 mod rules;
 mod sample;
 mod sentencepiece;
@@ -19,7 +20,10 @@ mod unigram;
 
 use crate::config::SpecialIds;
 use crate::{Error, Result};
+use guarded::{check_growth, guarded};
 use rayon::prelude::*;
+use serde::Deserialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use spm::{Fault, Spm};
 use std::path::Path;
@@ -44,6 +48,15 @@ pub struct Tokenizer {
     special: SpecialIds,
     /// That of the target language, if it has its own.
     tgt: Option<Box<Tokenizer>>,
+}
+
+/// The part of a `tokenizer.json` that changes texts.
+#[derive(Debug, Deserialize)]
+struct Rules {
+    #[serde(default)]
+    normalizer: Value,
+    #[serde(default)]
+    decoder: Value,
 }
 
 /// What cuts a text.
@@ -73,10 +86,14 @@ impl Tokenizer {
         let name = name.as_ref();
         let bad = |what: String| Error::format(name, what);
         // The crate's own parser gives no position, so a damaged file is found out here.
-        serde_json::from_slice::<serde::de::IgnoredAny>(json).map_err(|e| {
-            bad(format!("not JSON, perhaps cut short or damaged ({e}); fetch the file again"))
+        let text = std::str::from_utf8(json).map_err(|e| {
+            bad(format!("not UTF-8 from byte {} on: damaged, fetch the file again", e.valid_up_to()))
         })?;
-        let mut inner = tokenizers::Tokenizer::from_bytes(json)
+        let rules: Rules = serde_json::from_str(text).map_err(|e| {
+            bad(format!("not JSON of a tokenizer, perhaps cut short or damaged ({e}); fetch the file again"))
+        })?;
+        check_growth(&rules.normalizer).and_then(|()| check_growth(&rules.decoder)).map_err(bad)?;
+        let mut inner = guarded(|| tokenizers::Tokenizer::from_bytes(json))
             .map_err(|e| bad(format!("JSON, but not a tokenizer of the `tokenizers` library ({e})")))?;
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|e| bad(e.to_string()))?;
@@ -159,7 +176,7 @@ impl Tokenizer {
         let ids = match &self.engine {
             Engine::SentencePiece(spm) => spm.encode(text),
             Engine::Json(inner) => {
-                let encoding = inner.encode_fast(text, false);
+                let encoding = guarded(|| inner.encode_fast(text, false));
                 encoding.map_err(|e| Error::Tokenizer(format!("{text:?}: {e}")))?.get_ids().to_vec()
             }
         };
@@ -184,7 +201,7 @@ impl Tokenizer {
         match &self.engine {
             Engine::SentencePiece(spm) => Ok(blanked(spm.decode(&ids, &self.pieces), rules::breaks_a_line)),
             Engine::Json(inner) => {
-                let text = inner.decode(&ids, true);
+                let text = guarded(|| inner.decode(&ids, true));
                 let text = text.map_err(|e| Error::Tokenizer(format!("ids {ids:?}: {e}")))?;
                 Ok(blanked(text, rules::is_white_space))
             }
@@ -236,8 +253,8 @@ impl Tokenizer {
         match &self.engine {
             Engine::SentencePiece(spm) => Ok(spm.surfaces(text)),
             Engine::Json(inner) => {
-                let encoding =
-                    inner.encode(text, false).map_err(|e| Error::Tokenizer(format!("{text:?}: {e}")))?;
+                let encoding = guarded(|| inner.encode(text, false))
+                    .map_err(|e| Error::Tokenizer(format!("{text:?}: {e}")))?;
                 let part = |&(from, to): &(usize, usize)| text.get(from..to).unwrap_or_default().to_string();
                 Ok(encoding.get_offsets().iter().map(part).collect())
             }

@@ -4,6 +4,7 @@
 //! Departs from the `tokenizers` crate, whose dropout cannot be seeded: the numbers come from a key here. With p = 0
 //! the pieces are those of [`Tokenizer::encode`].
 
+use super::guarded::guarded;
 use super::{Engine, Tokenizer};
 use crate::rng::hash;
 use crate::{Error, Result};
@@ -89,15 +90,18 @@ impl Sampler {
 
     /// The ids of `text`, cut by the random numbers of `key`, then one end mark.
     pub fn encode(&self, text: &str, key: u64) -> Result<Vec<u32>> {
-        let failed = |e: tokenizers::Error| Error::Tokenizer(format!("{text:?}: {e}"));
-        let mut normalized = NormalizedString::from(text);
-        if let Some(normalizer) = self.rules.get_normalizer() {
-            normalizer.normalize(&mut normalized).map_err(failed)?;
-        }
-        let mut words = PreTokenizedString::from(normalized);
-        if let Some(pre_tokenizer) = self.rules.get_pre_tokenizer() {
-            pre_tokenizer.pre_tokenize(&mut words).map_err(failed)?;
-        }
+        let words = guarded(|| {
+            let mut normalized = NormalizedString::from(text);
+            if let Some(normalizer) = self.rules.get_normalizer() {
+                normalizer.normalize(&mut normalized)?;
+            }
+            let mut words = PreTokenizedString::from(normalized);
+            if let Some(pre_tokenizer) = self.rules.get_pre_tokenizer() {
+                pre_tokenizer.pre_tokenize(&mut words)?;
+            }
+            Ok(words)
+        });
+        let words = words.map_err(|e| Error::Tokenizer(format!("{text:?}: {e}")))?;
         let mut draw = Draw { key, next: 0, dropout: self.dropout };
         let mut ids = vec![];
         for (word, _, _) in words.get_splits(OffsetReferential::Normalized, OffsetType::None) {

@@ -110,11 +110,11 @@ impl Shelf {
 
     /// Notes which commit the revision is; all its files are there.
     pub fn note(&self, commit: &str) -> Result<()> {
-        let path = self.folder.join("refs").join(self.id.revision());
-        if commit == self.id.revision() || fs::read_to_string(&path).is_ok_and(|there| there.trim() == commit)
-        {
+        let revision = self.id.revision();
+        if commit == revision || self.named(revision).as_deref() == Some(commit) {
             return Ok(());
         }
+        let path = self.folder.join("refs").join(revision);
         self.cache.create_ref(commit).map_err(|error| Error::io(&path, error))
     }
 

@@ -1,0 +1,90 @@
+//! Calls of the `tokenizers` crate, which panics on some files that read well (a `Precompiled` whose array leads nowhere, a `Strip` of more
+//! characters than there are): here that is an error like others, and nothing is printed. What would take all memory (each of forty rules
+//! that doubles all blanks) is found before.
+
+use serde_json::Value;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
+
+thread_local! {
+    /// Whether this thread is inside such a call.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `call` gives; an error in words.
+pub(super) fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !INSIDE.get() {
+                usual(panic);
+            }
+        }));
+    });
+    INSIDE.set(true);
+    // What the crate leaves behind are caches of whole words.
+    let result = catch_unwind(AssertUnwindSafe(call));
+    INSIDE.set(false);
+    match result {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(_) => {
+            Err("the `tokenizers` library breaks off: tokenizer.json is damaged, fetch it again".to_string())
+        }
+    }
+}
+
+/// Times that rules may make a text longer; those of real files replace a blank by the three bytes of `▁`.
+const MAX_GROWTH: usize = 1000;
+
+/// Refuses a normalizer or decoder that makes texts much longer.
+pub(super) fn check_growth(rules: &Value) -> Result<(), String> {
+    let times = growth(rules);
+    if times <= MAX_GROWTH {
+        return Ok(());
+    }
+    Err(format!(
+        "its rules of replacement make a text up to {times} times as long, expected {MAX_GROWTH} at most"
+    ))
+}
+
+fn growth(rules: &Value) -> usize {
+    let inside = ["normalizers", "decoders"].into_iter().filter_map(|key| rules[key].as_array()).flatten();
+    let replaced = rules["pattern"]["String"].as_str().map_or(1, |text| text.len().max(1));
+    let own = rules["content"].as_str().map_or(1, |text| text.len().div_ceil(replaced).max(1));
+    inside.map(growth).fold(own, usize::saturating_mul)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_panic_is_an_error() {
+        assert_eq!(guarded(|| Ok(7)), Ok(7));
+        assert_eq!(guarded::<()>(|| Err("no".into())), Err("no".to_string()));
+        let none: [u8; 0] = [];
+        assert!(guarded(|| Ok(none[std::hint::black_box(3)])).unwrap_err().contains("damaged"));
+        assert!(!INSIDE.get());
+    }
+
+    #[test]
+    fn growth_is_the_product_of_replacements() {
+        let replace =
+            |from: &str, to: &str| json!({"type": "Replace", "pattern": {"String": from}, "content": to});
+        let rules = json!({"type": "Sequence", "normalizers": [
+            {"type": "NFC"},
+            {"type": "Sequence", "normalizers": [replace(" ", "▁"), replace("▁", " ")]},
+            {"type": "Replace", "pattern": {"Regex": " *"}, "content": "ab"},
+            replace("abc", "abcdefg"),
+        ]});
+        assert_eq!(growth(&rules), 3 * 2 * 3);
+        assert_eq!(check_growth(&rules), Ok(()));
+        let doubled = vec![replace(" ", "  "); 40];
+        let error = check_growth(&json!({"type": "Sequence", "decoders": doubled})).unwrap_err();
+        assert!(error.contains("1099511627776 times"), "{error}");
+        assert_eq!(growth(&Value::Null), 1);
+    }
+}
