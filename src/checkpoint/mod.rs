@@ -238,7 +238,7 @@ pub(crate) fn check_tokenizer(
         let (found, expected) = (tokenizer.special_ids(), config.special);
         if (found.pad, found.eos) != (expected.pad, expected.eos) {
             return Err(format!(
-                "<pad> and </s> have the ids {} and {} in the {side} tokenizer, config.json says {} and {}",
+                "<pad> and </s> have the ids {} and {} in the {side} tokenizer, in the model they are {} and {}",
                 found.pad, found.eos, expected.pad, expected.eos
             ));
         }
