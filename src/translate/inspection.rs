@@ -132,7 +132,7 @@ impl Axis {
 }
 
 impl View<'_> {
-    /// `weights` [query][key] of this view as `shown`. Without the marks a row is divided by what it gives to the rest. For words
+    /// `weights` \[query\]\[key\] of this view as `shown`. Without the marks a row is divided by what it gives to the rest. For words
     /// the weights of the pieces that are looked at are added up, and the rows of the pieces that look are averaged, but for
     /// those that look at nothing.
     pub fn map(&self, weights: &Matrix, shown: Shown) -> Map {
@@ -155,7 +155,7 @@ impl View<'_> {
     }
 }
 
-/// The mean over the first axis of [head][query][key].
+/// The mean over the first axis of \[head\]\[query\]\[key\].
 pub fn mean(heads: &[Matrix]) -> Matrix {
     let Some(first) = heads.first() else { return Vec::new() };
     let cell = |q: usize, k: usize| heads.iter().map(|head| head[q][k]).sum::<f32>() / heads.len() as f32;
