@@ -7,7 +7,7 @@ what=${2:?usage: run.sh TARGET SECONDS, or run.sh TARGET FILE}
 if [ -f "$what" ]; then what=$(realpath "$what"); fi
 cd "$(dirname "$0")"
 
-RUSTC_WRAPPER=$PWD/rustc.sh cargo build --release --locked --bin "$target"
+RUSTC_WRAPPER=$PWD/rustc.sh cargo build --release --bin "$target"
 run=target/release/$target
 
 # One thread; small files that are written for each input stay in memory where there is such a place.
