@@ -6,8 +6,8 @@ use crate::text::Tokenizer;
 use candle_core::Device;
 use std::path::Path;
 
-/// The files of its directory.
-const FILES: [(&str, &[u8]); 3] = [
+/// The files of its directory; a constant might be in the binary more than once.
+static FILES: [(&str, &[u8]); 3] = [
     ("config.json", include_bytes!("../assets/en-de/config.json")),
     ("model.safetensors", include_bytes!("../assets/en-de/model.safetensors")),
     ("tokenizer.json", include_bytes!("../assets/en-de/tokenizer.json")),

@@ -191,6 +191,10 @@ fn neighbours_and_positions() {
     let text = inspect(&["--neighbours", "s", "--count", "3"]);
     assert_eq!(text.lines().filter(|line| line.starts_with("  ")).count() % 3, 0, "{text}");
     assert!(text.contains("s  (joint embedding)"), "{text}");
+    assert!(
+        inspect(&["--neighbours", "we"])
+            .contains("\"we\" is no piece of the vocabulary by itself: it is cut into 3")
+    );
     let json: Vec<Vec<f64>> =
         serde_json::from_str(&inspect(&["--positions", "3", "--format", "json"])).unwrap();
     let d = json[0].len();

@@ -223,7 +223,18 @@ fn see_neighbours(translator: &Translator, word: &str, args: &InspectArgs) -> an
         return to_output(args, |out| Ok(writeln!(out, "{}", json!(found))?));
     }
     to_output(args, |out| {
+        writeln!(
+            out,
+            "cosine between rows of the embedding: 1 is the same direction, 0 has nothing in common\n"
+        )?;
         for side in &found {
+            if side.pieces.len() > 1 {
+                writeln!(
+                    out,
+                    "{word:?} is no piece of the vocabulary by itself: it is cut into {}",
+                    side.pieces.len()
+                )?;
+            }
             for (piece, neighbours) in &side.pieces {
                 writeln!(out, "{piece}  ({} embedding)", side.embedding)?;
                 neighbours
