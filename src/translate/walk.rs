@@ -63,7 +63,7 @@ impl Translator {
         let pieces = |ids: &[u32]| ids.iter().map(|&id| self.tgt_tokenizer().piece(id).to_string()).collect();
         Ok(Walk {
             src: line.text.clone(),
-            tgt: self.tgt_tokenizer().decode(&decoded.tgt_out)?,
+            tgt: self.text(&decoded.tgt_out)?,
             src_tokens: decoded.src.iter().map(|&id| self.tokenizer().piece(id).to_string()).collect(),
             tgt_in: pieces(&decoded.tgt_in),
             stages: walk.0,
