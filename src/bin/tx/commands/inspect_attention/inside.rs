@@ -1,8 +1,8 @@
 //! What else there is to see: the walk, the profile of the heads, neighbours, positions.
 
-use super::{draw_picture, shades, to_output};
+use super::{draw_picture, format, read, shades, to_output};
 use crate::cli::{Head, InspectArgs, InspectFormat, Layer};
-use crate::commands::{keep, open_all, open_input, options, usage_error};
+use crate::commands::{keep, open_all, options, usage_error};
 use crate::render::attention::svg::Picture;
 use crate::render::walk::text::Choice;
 use crate::render::{positions, profile, walk};
@@ -74,12 +74,6 @@ pub fn run(args: &InspectArgs) -> anyhow::Result<Option<ExitCode>> {
     Ok(Some(ExitCode::SUCCESS))
 }
 
-/// Whether text or json goes out besides the files that are asked for.
-fn format(args: &InspectArgs) -> Option<InspectFormat> {
-    let draws = args.html.is_some() || args.svg.is_some() || args.png.is_some();
-    args.format.or((!draws).then_some(InspectFormat::Text))
-}
-
 fn see_walk(name: &str, translator: &Translator, args: &InspectArgs) -> anyhow::Result<()> {
     let config = translator.model().config();
     let layers = config.encoder.layers.max(config.decoder.layers);
@@ -125,11 +119,6 @@ fn walk_json(walk: &Walk, config: &tx::config::Config) -> anyhow::Result<Value> 
         "src": walk.src, "tgt": walk.tgt, "src_tokens": walk.src_tokens, "tgt_in": walk.tgt_in, "stages": stages,
         "answers": walk.answers,
     }))
-}
-
-/// The lines of a file.
-fn read(path: &Path) -> anyhow::Result<Vec<String>> {
-    Ok(open_input(path)?.map(|line| Ok(line?.text)).collect::<tx::Result<_>>()?)
 }
 
 fn see_profile(name: &str, translator: &Translator, args: &InspectArgs) -> anyhow::Result<()> {

@@ -43,8 +43,7 @@ pub fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
     if args.svg.is_some() || args.png.is_some() {
         draw(&found[0].1, &args)?;
     }
-    let draws = args.html.is_some() || args.svg.is_some() || args.png.is_some();
-    if let Some(format) = args.format.or((!draws).then_some(InspectFormat::Text)) {
+    if let Some(format) = format(&args) {
         write(format, &found, &args)?;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -74,11 +73,19 @@ fn check(args: &InspectArgs) {
     }
 }
 
+/// What goes out besides the files that are asked for: text, unless there are any.
+fn format(args: &InspectArgs) -> Option<InspectFormat> {
+    let draws = args.html.is_some() || args.svg.is_some() || args.png.is_some();
+    args.format.or((!draws).then_some(InspectFormat::Text))
+}
+
+/// The lines of a file.
+fn read(path: &Path) -> anyhow::Result<Vec<String>> {
+    Ok(open_input(path)?.map(|line| Ok(line?.text)).collect::<tx::Result<_>>()?)
+}
+
 /// What to look at: sentences with their numbers, and the translations that are given.
 fn lines(args: &InspectArgs) -> anyhow::Result<Vec<(Line, Option<String>)>> {
-    let read = |path: &Path| -> anyhow::Result<Vec<String>> {
-        Ok(open_input(path)?.map(|line| Ok(line?.text)).collect::<tx::Result<_>>()?)
-    };
     let texts = match &args.file {
         Some(path) => read(path)?,
         None => args.sentence.iter().chain(&args.more).cloned().collect(),
