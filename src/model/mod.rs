@@ -18,7 +18,7 @@ pub mod trace;
 pub mod walk;
 
 use crate::config::{Config, Tie};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ops::{Loss, Scores};
 use candle_core::{Device, Tensor};
 use decoder::{Decoder, DecoderState};
@@ -111,6 +111,19 @@ impl Transformer {
         let logits = self.output.forward(&self.decode_rows(tgt_in, lengths, memory, pass)?)?;
         pass.note("output", Quantity::Logits, || Ok(logits.clone()))?;
         Ok(logits)
+    }
+
+    /// The attention weights of `kinds` when sources and tgt_in of such lengths are fed.
+    pub fn trace(
+        &self,
+        kinds: &'static [trace::Kind],
+        (src, src_lengths): (&[u32], &[usize]),
+        (tgt_in, tgt_lengths): (&[u32], &[usize]),
+    ) -> Result<trace::Trace> {
+        let mut pass = Pass::traced(kinds);
+        let memory = self.encode(src, src_lengths, &mut pass)?;
+        self.decode_rows(tgt_in, tgt_lengths, &memory, &mut pass)?;
+        pass.into_trace().ok_or_else(|| Error::Numeric("the pass left no record".into()))
     }
 
     /// The embeddings of all pieces of the source and of the target language, [v, d] each.

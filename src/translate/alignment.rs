@@ -10,8 +10,8 @@ use super::forced::BATCH_TOKENS;
 use crate::checkpoint::AlignmentHead;
 use crate::data::{Batch, Pairs, batches};
 use crate::error::{Error, Result};
+use crate::model::Transformer;
 use crate::model::trace::Kind;
-use crate::model::{Pass, Transformer};
 use candle_core::Tensor;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -122,10 +122,8 @@ const ENOUGH: usize = 2000;
 
 /// The cross-attention of a batch: of each layer that of each pair, [h, q, k].
 fn cross_attention(model: &Transformer, batch: &Batch) -> Result<Vec<Vec<Tensor>>> {
-    let mut pass = Pass::traced(&[Kind::Cross]);
-    let memory = model.encode(&batch.src, &batch.src_lengths, &mut pass)?;
-    model.decode(&batch.tgt_in, &batch.tgt_lengths, &memory, &mut pass)?;
-    Ok(pass.into_trace().map_or(Vec::new(), |trace| trace.cross))
+    let (src, tgt) = ((&batch.src[..], &batch.src_lengths[..]), (&batch.tgt_in[..], &batch.tgt_lengths[..]));
+    Ok(model.trace(&[Kind::Cross], src, tgt)?.cross)
 }
 
 impl Translator {

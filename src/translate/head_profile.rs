@@ -202,12 +202,9 @@ impl Translator {
 
     /// The sums of one batch for each of `places`; `gold` is by the numbers of the pairs, `rows`, or empty.
     fn sums(&self, rows: &[u32], batch: &Batch, places: &[HeadPlace], gold: &[&Gold]) -> Result<Vec<Sums>> {
-        let (model, mut pass) = (self.model(), Pass::traced(Kind::ALL));
-        let memory = model.encode(&batch.src, &batch.src_lengths, &mut pass)?;
-        model.decode(&batch.tgt_in, &batch.tgt_lengths, &memory, &mut pass)?;
-        let Some(trace) = pass.into_trace() else {
-            return Err(Error::Numeric("the pass left no record".into()));
-        };
+        let (src, tgt) =
+            ((&batch.src[..], &batch.src_lengths[..]), (&batch.tgt_in[..], &batch.tgt_lengths[..]));
+        let trace = self.model().trace(Kind::ALL, src, tgt)?;
         let mut all = vec![Sums::default(); places.len()];
         let (mut src_start, mut tgt_start) = (0, 0);
         for (pair, row) in rows.iter().enumerate() {

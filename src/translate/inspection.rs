@@ -4,8 +4,8 @@
 use super::alignment::Unit;
 use super::{Line, Options, Translator};
 use crate::error::{Error, Result};
+use crate::model::Transformer;
 use crate::model::trace::Kind;
-use crate::model::{Pass, Transformer};
 use crate::text::Tokenizer;
 use candle_core::Tensor;
 use serde::{Serialize, Serializer};
@@ -181,12 +181,7 @@ impl Translator {
         let (model, Decoded { src: src_ids, tgt_in, tgt_out: tgt_ids }) =
             self.decoded(line, target, options)?;
         let bos = model.config().special.bos;
-        let mut pass = Pass::traced(Kind::ALL);
-        let memory = model.encode(&src_ids, &[src_ids.len()], &mut pass)?;
-        model.decode(&tgt_in, &[tgt_in.len()], &memory, &mut pass)?;
-        let Some(trace) = pass.into_trace() else {
-            return Err(Error::Numeric("the pass left no record".into()));
-        };
+        let trace = model.trace(Kind::ALL, (&src_ids, &[src_ids.len()]), (&tgt_in, &[tgt_in.len()]))?;
         let axis = |tokenizer: &Tokenizer, ids: &[u32]| {
             let special = tokenizer.special_ids();
             let is_mark = |id| special.contains(id) && id != special.unk || id == bos;
