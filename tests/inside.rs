@@ -225,12 +225,11 @@ fn what_does_not_go_together_is_wrong_usage() {
         (&["--profile", &two, "--gold", &three], 1, "3 lines for 2 pairs"),
         (&["--profile", &three, "--gold", &three, "--no-losses"], 1, "is no link"),
         (&["--gold", &two, "we"], 2, "--profile"),
-        (&["--profile", &two, "--store-alignment-head", "--no-losses"], 0, ""),
+        (&["--profile", &two, "--store-alignment-head"], 1, "name a model directory by --model"),
+        (&["--profile", &two, "--store-alignment-head", "--model", &two], 1, "model directory"),
     ] {
         let output = run(&[&["inspect-attention"], args].concat(), b"");
-        if code != 0 {
-            assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
-        }
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
         assert_parts(&stderr(&output), &[part]);
     }
 }

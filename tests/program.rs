@@ -221,6 +221,8 @@ fn impossible_beams_are_refused() {
         (&["--beam", "4", "--n-best", "10", "--format", "jsonl"], "n-best 10"),
         (&["--n-best", "2"], "--format jsonl"),
         (&["--max-length", "0"], "above 0"),
+        (&["--device", "tpu"], "expected cpu, cuda, cuda:N or metal"),
+        (&["--device", "cuda:x"], "expected cpu, cuda, cuda:N or metal"),
     ] {
         let args = [&["translate", "--model", "no-such-folder", "--text", "ja"], args].concat();
         let output = run(&args, b"");
@@ -229,6 +231,15 @@ fn impossible_beams_are_refused() {
     }
     let output = run(&["translate", "--beam", "100", "--text", "ja"], b"");
     assert!(output.status.success(), "wider than the vocabulary of 40 {}", stderr(&output));
+    let output = run(&["translate", "--n-best", "6", "--format", "marian", "--text", "we see"], b"");
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 6, "the beam holds as many");
+    let output = run(&["train", "no-such-folder", "--config", "no-such-file"], b"");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no-such-file"), "{}", stderr(&output));
+    // The usage that is shown is that of the command.
+    let output = run(&["score-pairs", "a", "b", "--model", "c", "--weights", "1,2"], b"");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("Usage: tx score-pairs"), "{}", stderr(&output));
 }
 
 #[test]

@@ -149,7 +149,7 @@ impl Translator {
         let special = self.model().config().special;
         let n_best = options.n_best.unwrap_or(1);
         let search = search::Options {
-            beam_size: options.beam_size.or(foreign.num_beams).unwrap_or(4),
+            beam_size: options.beam_size.unwrap_or_else(|| foreign.num_beams.unwrap_or(4).max(n_best)),
             n_best,
             length_penalty: options
                 .length_penalty

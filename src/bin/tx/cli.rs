@@ -7,6 +7,7 @@ mod decoding;
 mod inside;
 mod inspect;
 mod life;
+mod machine;
 mod models;
 mod scoring;
 mod search;
@@ -19,6 +20,7 @@ pub use corpus::{CorpusArgs, DoctorArgs, DoctorFormat};
 pub use decoding::{Drawing, OnUnkArg, Rules, Terminology};
 pub use inspect::{AttentionKind, Head, InspectArgs, InspectFormat, Layer};
 pub use life::{AverageArgs, LifeArgs};
+pub use machine::{DeviceArg, Machine};
 pub use models::{ModelsAction, ModelsArgs};
 pub use scoring::{EvaluateArgs, Measure, PairFormat, ScoreArgs, ScoreFormat, ScorePairsArgs, Scoring};
 pub use search::{Batching, LikeArg, PrecisionArg, Search, SplitArg};
@@ -68,17 +70,6 @@ pub enum Command {
         /// The shell to write it for.
         shell: clap_complete::Shell,
     },
-}
-
-/// What computes.
-#[derive(Debug, Args)]
-pub struct Machine {
-    /// Threads to compute with [default: one for each core].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub threads: Option<u16>,
-    /// Where to compute: `cpu`, `cuda`, `cuda:N` or `metal`.
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
-    pub device: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

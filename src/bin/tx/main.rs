@@ -21,7 +21,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let args = match config_file::expand(std::env::args_os().collect()) {
         Ok(args) => args,
-        Err(error) => return fail(&error),
+        Err(error) => {
+            fail(&error);
+            return ExitCode::from(2);
+        }
     };
     let cli = Cli::parse_from(args);
     set_up(&cli.command);

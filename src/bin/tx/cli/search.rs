@@ -22,7 +22,7 @@ pub struct Search {
     /// Language to translate to, for models that know several: as the model names it, `de` or `deu_Latn`.
     #[arg(long, value_name = "LANG")]
     pub to: Option<String>,
-    /// Hypotheses kept at each step; 1 is greedy [default: 4, or what a foreign model asks for].
+    /// Hypotheses kept at each step; 1 is greedy [default: 4, or what a foreign model asks for, or --n-best if that is more].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub beam: Option<usize>,
     /// What a hypothesis' log_prob is divided by: `gnmt:A` = ((5+len)/6)^A, `pow:A` = len^A, `none`; len counts target pieces with

@@ -11,9 +11,9 @@ use tx::translate::{Candidate, Options, Translator};
 
 pub fn run(args: BeamArgs) -> anyhow::Result<ExitCode> {
     if args.sample.is_some() {
-        usage_error("beam", "what is drawn (--sample) has no beam to show: draw with tx translate --sample");
+        usage_error("what is drawn (--sample) has no beam to show: draw with tx translate --sample");
     }
-    check_beam("beam", args.search.beam, args.n_best.unwrap_or(1));
+    check_beam(args.search.beam, args.n_best.unwrap_or(1));
     args.html.as_deref().map(check_folder).transpose()?;
     let translator = translator(&args.search)?;
     let mut options = Options { must_contain: args.must_contain.clone(), ..options(&args.search) };

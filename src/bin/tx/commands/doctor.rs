@@ -17,7 +17,7 @@ pub fn run(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
         *model = hub::folder(model)?;
     }
     if let Some(absent) = args.paths.iter().find(|path| !path.exists()) {
-        usage_error("doctor", format!("{} does not exist", absent.display()));
+        usage_error(format!("{} does not exist", absent.display()));
     }
     let diagnosis = match &args.paths[..] {
         [path] if is_model(path) => doctor::model(path)?,
@@ -25,7 +25,7 @@ pub fn run(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
         [src, tgt] if src.is_file() && tgt.is_file() => {
             corpus(&args, &Target::Files(src.clone(), tgt.clone()))?
         }
-        _ => usage_error("doctor", "two paths are the two files of a corpus; a folder stands alone"),
+        _ => usage_error("two paths are the two files of a corpus; a folder stands alone"),
     };
     let mut out = std::io::stdout().lock();
     match args.format {
@@ -44,7 +44,7 @@ fn table(path: &Path) -> Target {
     if [".tsv", ".tsv.gz", ".tsv.zst"].iter().any(|ending| name.ends_with(ending)) {
         return Target::Table(path.to_path_buf());
     }
-    usage_error("doctor", format!("{name}: expected a folder, a table that ends in .tsv, or two files"))
+    usage_error(format!("{name}: expected a folder, a table that ends in .tsv, or two files"))
 }
 
 fn corpus(args: &DoctorArgs, target: &Target) -> anyhow::Result<Diagnosis> {

@@ -15,9 +15,9 @@ use tx::score::{Corpus, Likelihood, Metric};
 use tx::translate::{Options, Translation, Translator, forced::LeftOut, numbered};
 
 pub fn run(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
-    check_beam("evaluate", args.search.beam, 1);
-    let metrics = metrics("evaluate", &args.scoring);
-    let by_line = ["chrf", "bleu", "ter"].map(|name| metric("evaluate", &args.scoring, name));
+    check_beam(args.search.beam, 1);
+    let metrics = metrics(&args.scoring);
+    let by_line = ["chrf", "bleu", "ter"].map(|name| metric(&args.scoring, name));
     let src = read(&args.src)?;
     let references = read_references(&args.src, &src, &args.references)?;
     [&args.html, &args.output].into_iter().flatten().try_for_each(|path| check_folder(path))?;

@@ -18,7 +18,7 @@ pub mod train;
 pub mod translate;
 mod warnings;
 
-use crate::cli::{Batching, Cli, LikeArg, OnUnkArg, PrecisionArg, Search, SplitArg};
+use crate::cli::{Batching, Cli, DeviceArg, LikeArg, OnUnkArg, PrecisionArg, Search, SplitArg};
 use anyhow::{Context, bail};
 use clap::CommandFactory;
 use std::path::{Path, PathBuf};
@@ -35,23 +35,20 @@ use tx::translate::{OnUnk, Options, Translator};
 const WINDOW_BATCHES: usize = 32;
 
 /// The device of `--device`.
-fn device(name: &str) -> anyhow::Result<Device> {
-    let (kind, index) = name.split_once(':').unwrap_or((name, "0"));
-    let Ok(index) = index.parse::<usize>() else { bail!("--device {name}: {index:?} is not a number") };
-    let device = match kind {
-        "cpu" => Ok(Device::Cpu),
-        "cuda" | "metal"
-            if !cfg!(feature = "cuda") && kind == "cuda" || kind == "metal" && !cfg!(feature = "metal") =>
-        {
-            bail!(
-                "--device {name}: this tx was built without {kind}: leave --device away to use the CPU, or build it with `cargo build --release --features {kind}`"
-            )
-        }
-        "cuda" => Device::new_cuda(index),
-        "metal" => Device::new_metal(index),
-        _ => bail!("--device {name}: expected cpu, cuda, cuda:N or metal"),
+fn device(asked: DeviceArg) -> anyhow::Result<Device> {
+    let without = |feature: &str| {
+        format!(
+            "--device {asked}: this tx was built without {feature}: leave --device away to use the CPU, or build it with `cargo build --release --features {feature}`"
+        )
     };
-    device.with_context(|| format!("--device {name}"))
+    let device = match asked {
+        DeviceArg::Cpu => Ok(Device::Cpu),
+        DeviceArg::Cuda(_) if !cfg!(feature = "cuda") => bail!(without("cuda")),
+        DeviceArg::Metal(_) if !cfg!(feature = "metal") => bail!(without("metal")),
+        DeviceArg::Cuda(number) => Device::new_cuda(number),
+        DeviceArg::Metal(number) => Device::new_metal(number),
+    };
+    device.with_context(|| format!("--device {asked}"))
 }
 
 /// Opens the models that the flags, the environment or the current folder name, and says which.
@@ -64,15 +61,14 @@ fn open_all(search: &Search) -> anyhow::Result<(String, Translator)> {
     let Search { model: paths, weights, .. } = search;
     if !weights.is_empty() && weights.len() != paths.len() {
         let (numbers, models) = (weights.len(), paths.len());
-        usage_error(
-            "translate",
-            format!("--weights has {numbers} numbers for {models} models: expected one for each --model"),
-        );
+        usage_error(format!(
+            "--weights has {numbers} numbers for {models} models: expected one for each --model"
+        ));
     }
     if !weights.is_empty()
         && let Err(error) = tx::search::log_weights(weights)
     {
-        usage_error("translate", format!("--weights: {error}"));
+        usage_error(format!("--weights: {error}"));
     }
     if let [] | [_] = paths.as_slice() {
         return open(model_path(paths.first().map(PathBuf::as_path)).as_deref(), search);
@@ -119,7 +115,7 @@ fn open_input(path: &Path) -> tx::Result<Lines> {
 
 /// Opens the model at `path`, or the bundled one, as `search` asks, says so and gives its name.
 fn open(path: Option<&Path>, search: &Search) -> anyhow::Result<(String, Translator)> {
-    let device = device(&search.machine.device)?;
+    let device = device(search.machine.device)?;
     let found = path.map(hub::find).transpose()?;
     let checkpoint = match &found {
         Some(found) => Checkpoint::open(&found.folder, &device)?,
@@ -215,20 +211,22 @@ fn batched(options: Options, batching: &Batching) -> Options {
     Options { batch_size: batching.batch_size, split: batching.split == SplitArg::Auto, ..options }
 }
 
-/// Ends the program as clap does when flags contradict each other: usage on stderr, exit code 2.
-fn usage_error(subcommand: &str, message: impl std::fmt::Display) -> ! {
+/// Ends the program as clap does when flags contradict each other: usage of the subcommand on stderr, exit code 2.
+fn usage_error(message: impl std::fmt::Display) -> ! {
     let mut command = Cli::command();
     command.build();
-    match command.find_subcommand_mut(subcommand) {
-        Some(command) => command.error(clap::error::ErrorKind::ValueValidation, message).exit(),
-        None => Cli::command().error(clap::error::ErrorKind::ValueValidation, message).exit(),
-    }
+    let subcommand = std::env::args().nth(1).unwrap_or_default();
+    let command = match command.find_subcommand_mut(&subcommand) {
+        Some(found) => found,
+        None => &mut command,
+    };
+    command.error(clap::error::ErrorKind::ValueValidation, message).exit()
 }
 
 /// Refuses, before a model is loaded, numbers of hypotheses that cannot be had.
-fn check_beam(subcommand: &str, beam: Option<usize>, n_best: usize) {
-    // Without --beam the model has a say in its width, so only n-best is known yet.
+fn check_beam(beam: Option<usize>, n_best: usize) {
+    // Without --beam the model has a say in its width, but it holds n_best.
     if let Err(error) = tx::search::check_sizes(beam.unwrap_or(n_best.max(1)), n_best) {
-        usage_error(subcommand, error);
+        usage_error(error);
     }
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use tx::score::{Corpus, Metric, json_text};
 
 pub fn run(args: ScoreArgs) -> anyhow::Result<ExitCode> {
-    let metrics = metrics("score", &args.scoring);
+    let metrics = metrics(&args.scoring);
     let hypotheses = read(&args.hypotheses)?;
     let references = read_references(&args.hypotheses, &hypotheses, &args.references)?;
     let corpus = Corpus::new(&hypotheses, &references)?;

@@ -17,7 +17,7 @@ const WINDOW: usize = 1024;
 
 pub fn run(args: ScorePairsArgs) -> anyhow::Result<ExitCode> {
     if [&args.src, &args.tgt].iter().all(|path| path.as_os_str() == "-") {
-        usage_error("score-pairs", "only one of SRC and TGT can be standard input");
+        usage_error("only one of SRC and TGT can be standard input");
     }
     let list = if args.rerank { Some(NBestList::read(&args.src, &args.tgt)?) } else { None };
     let translator = translator(&args.search)?;

@@ -7,19 +7,18 @@ use std::path::{Path, PathBuf};
 use tx::data::Lines;
 use tx::score::{Corpus, Metric, Tokenizer, notices};
 
-/// The metrics that the flags name; wrong names end the program as wrong usage of `subcommand`.
-pub fn metrics(subcommand: &str, scoring: &Scoring) -> Vec<Metric> {
-    scoring.metrics.iter().map(|name| metric(subcommand, scoring, name)).collect()
+/// The metrics that the flags name; wrong names end the program as wrong usage.
+pub fn metrics(scoring: &Scoring) -> Vec<Metric> {
+    scoring.metrics.iter().map(|name| metric(scoring, name)).collect()
 }
 
 /// The metric called `name` with the settings of the flags.
-pub fn metric(subcommand: &str, scoring: &Scoring, name: &str) -> Metric {
+pub fn metric(scoring: &Scoring, name: &str) -> Metric {
     let Some(tokenizer) = Tokenizer::from_name(&scoring.tokenize) else {
         let message = format!("--tokenize {}: expected 13a, intl, char, zh or none", scoring.tokenize);
-        usage_error(subcommand, message);
+        usage_error(message);
     };
-    Metric::from_name(name, tokenizer, scoring.lowercase)
-        .unwrap_or_else(|error| usage_error(subcommand, error))
+    Metric::from_name(name, tokenizer, scoring.lowercase).unwrap_or_else(|error| usage_error(error))
 }
 
 /// All lines of a file, at least one; a score over replaced bytes would be a score of another text.

@@ -1,7 +1,7 @@
 //! `tx train`: a folder of parallel text in, a model directory out.
 
 use super::{device, usage_error};
-use crate::cli::{ComputeArg, TrainArgs};
+use crate::cli::{ComputeArg, DeviceArg, TrainArgs};
 use crate::render::progress::Progress;
 use crate::render::report::Report;
 use anyhow::{Context, bail};
@@ -30,14 +30,14 @@ const VERIFIED_STEPS: u64 = 10;
 
 pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     tx::ops::keep_freed_memory();
-    let device = device(&args.machine.device)?;
+    let device = device(args.machine.device)?;
     let (given, tokenizer_file) = given(&args);
     // What no corpus can make right is refused before one is read.
     let settings = Settings::resolve(&given, 0).and_then(|settings| settings.check().map(|()| settings));
     if let Err(error) =
         settings.and_then(|settings| settings.config([1 << 16; 2], SpecialIds::default()).check())
     {
-        usage_error("train", error);
+        usage_error(error);
     }
     let request = Request {
         data: args.data.clone(),
@@ -153,23 +153,17 @@ fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
     let file = corpus.tokenizer.as_ref().filter(|_| kind.is_none()).map(PathBuf::from);
     if let Some(file) = &file {
         if !file.exists() {
-            usage_error(
-                "train",
-                format!(
-                    "--tokenizer {}: expected {}, a tokenizer.json, a SentencePiece .model or a folder with one of them",
-                    file.display(),
-                    Kind::NAMES.join(", ")
-                ),
-            );
+            usage_error(format!(
+                "--tokenizer {}: expected {}, a tokenizer.json, a SentencePiece .model or a folder with one of them",
+                file.display(),
+                Kind::NAMES.join(", ")
+            ));
         }
         if corpus.vocab_size.is_some() || corpus.lowercase {
             let file = file.display();
-            usage_error(
-                "train",
-                format!(
-                    "--vocab-size and --lowercase belong to a tokenizer that is learnt; {file} is finished"
-                ),
-            );
+            usage_error(format!(
+                "--vocab-size and --lowercase belong to a tokenizer that is learnt; {file} is finished"
+            ));
         }
     }
     // Two objects: one macro cannot hold them all.
@@ -227,13 +221,11 @@ fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
 
 /// The numbers to multiply; none where a resumed run decides.
 fn compute(args: &TrainArgs) -> Option<Compute> {
-    let on_cpu = args.machine.device == "cpu";
+    let on_cpu = args.machine.device == DeviceArg::Cpu;
     match args.optim.compute {
         ComputeArg::F32 => Some(Compute::F32),
         ComputeArg::Bf16 if on_cpu => Some(Compute::Bf16),
-        ComputeArg::Bf16 => {
-            usage_error("train", "--compute bf16 is for --device cpu; leave it out elsewhere")
-        }
+        ComputeArg::Bf16 => usage_error("--compute bf16 is for --device cpu; leave it out elsewhere"),
         ComputeArg::Auto if args.resume => None,
         ComputeArg::Auto => Some(if on_cpu { Compute::fastest() } else { Compute::F32 }),
     }

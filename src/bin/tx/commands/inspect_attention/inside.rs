@@ -26,7 +26,7 @@ pub fn check(args: &InspectArgs) {
     if !inside.walk && !inside.needs_no_sentence() {
         return;
     }
-    let refuse = |message: String| usage_error("inspect-attention", message);
+    let refuse = |message: String| usage_error(message);
     let name = match inside {
         inside if inside.walk => "--walk",
         inside if inside.positions.is_some() => "--positions",
@@ -123,6 +123,7 @@ fn walk_json(walk: &Walk, config: &tx::config::Config) -> anyhow::Result<Value> 
 
 fn see_profile(name: &str, translator: &Translator, args: &InspectArgs) -> anyhow::Result<()> {
     let inside = &args.inside;
+    let kept_in = inside.store_alignment_head.then(|| folder(args)).transpose()?;
     let [src_path, rest @ ..] = inside.profile.as_slice() else { bail!("--profile needs a file") };
     let src = read(src_path)?;
     let tgt = match rest.first() {
@@ -162,7 +163,7 @@ fn see_profile(name: &str, translator: &Translator, args: &InspectArgs) -> anyho
         Some(InspectFormat::Json) => to_output(args, |out| Ok(writeln!(out, "{}", json!(found))?))?,
         Some(_) => to_output(args, |mut out| Ok(profile::write(&mut out, &found)?))?,
     }
-    if inside.store_alignment_head { store(translator, &pairs, &found, args) } else { Ok(()) }
+    kept_in.map_or(Ok(()), |folder| store(translator, &pairs, &found, folder))
 }
 
 fn gold(path: &Path, expected: usize) -> anyhow::Result<Vec<Gold>> {
@@ -179,12 +180,21 @@ fn gold(path: &Path, expected: usize) -> anyhow::Result<Vec<Gold>> {
     (1..).zip(&lines).map(parse).collect()
 }
 
+/// The model directory that a head is to be kept in.
+fn folder(args: &InspectArgs) -> anyhow::Result<&Path> {
+    let Some(path) = args.search.model.first() else {
+        bail!("the model inside the program cannot be changed: name a model directory by --model");
+    };
+    ensure!(path.is_dir(), "{}: a head can only be kept in a model directory", path.display());
+    Ok(path)
+}
+
 /// Keeps the head that aligns best in the model directory.
 fn store(
     translator: &Translator,
     pairs: &[(String, String)],
     found: &Profile,
-    args: &InspectArgs,
+    folder: &Path,
 ) -> anyhow::Result<()> {
     let cross = found.heads.iter().filter(|head| head.place.kind == Kind::Cross);
     let rated = cross.filter_map(|head| Some((head.aer?, head.place)));
@@ -193,13 +203,10 @@ fn store(
         None => translator.find_alignment_head(pairs)?,
     };
     let best = best.context("no head could be found: there is nothing to align")?;
-    let Some(path) = args.search.model.first() else {
-        bail!("the model inside the program cannot be changed: name a model directory by --model");
-    };
-    checkpoint::store_alignment_head(path, best)?;
+    checkpoint::store_alignment_head(folder, best)?;
     say!(
         "tx: {}: alignments are now read from layer {}, head {}",
-        path.display(),
+        folder.display(),
         best.layer,
         best.head.unwrap_or_default()
     );

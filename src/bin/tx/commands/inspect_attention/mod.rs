@@ -51,8 +51,8 @@ pub fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
 
 /// Refuses what cannot be asked for together, before a model is loaded.
 fn check(args: &InspectArgs) {
-    let refuse = |message: &str| usage_error("inspect-attention", message);
-    check_beam("inspect-attention", args.search.beam, 1);
+    let refuse = |message: &str| usage_error(message);
+    check_beam(args.search.beam, 1);
     inside::check(args);
     let several = args.file.is_some() || !args.more.is_empty();
     let count = args.more.len() + 1;

@@ -22,11 +22,10 @@ use tx::translate::{Options, Terms, Translator};
 pub fn run(args: TranslateArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     if !args.drawing.sample {
-        check_beam("translate", args.search.beam, args.n_best);
+        check_beam(args.search.beam, args.n_best);
     }
     if args.n_best > 1 && args.format == TranslationFormat::Text {
         usage_error(
-            "translate",
             "--n-best above 1 needs --format jsonl, tsv, marian or fairseq: text has one translation a line",
         );
     }

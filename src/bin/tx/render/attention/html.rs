@@ -49,9 +49,7 @@ pub fn page(model: &str, inspections: &[(u64, Inspection)], start: &Start) -> St
         [(_, only)] => format!("Attention: {}", only.src),
         several => format!("Attention in {} sentences", several.len()),
     };
-    let parts =
-        [("title", escape(&title)), ("heading", "Attention".to_string()), ("remarks", remarks(model, code))];
-    PAGE.fill(&parts, &data(inspections, start, code))
+    PAGE.fill(&title, &[("remarks", remarks(model, code))], &data(inspections, start, code))
 }
 
 fn cells(inspection: &Inspection) -> usize {

@@ -13,10 +13,6 @@ const PAGE: Page = Page {
 pub fn page(view: &View) -> anyhow::Result<String> {
     let best: String =
         view.n_best.iter().map(|one| format!("<li dir=\"auto\">{}</li>", escape(&one.text))).collect();
-    let parts = [
-        ("title", escape(&format!("Beam search: {}", view.text))),
-        ("heading", escape(view.text)),
-        ("plain", best),
-    ];
-    Ok(PAGE.fill(&parts, &view.to_json()?))
+    let parts = [("heading", escape(view.text)), ("plain", best)];
+    Ok(PAGE.fill(&format!("Beam search: {}", view.text), &parts, &view.to_json()?))
 }

@@ -11,7 +11,6 @@ const TEMPLATE: &str = include_str!("page.html");
 pub fn page(evaluation: &Evaluation) -> String {
     let title = format!("Evaluation of {}", evaluation.src_name);
     let parts = [
-        ("title", escape(&title)),
         ("heading", escape(&title)),
         ("files", files(evaluation)),
         ("scores", scores(evaluation)),
@@ -19,7 +18,7 @@ pub fn page(evaluation: &Evaluation) -> String {
         ("lines", if evaluation.shown.is_empty() { String::new() } else { lines(evaluation) }),
         ("script", SORT.to_string()),
     ];
-    fill(TEMPLATE, &parts)
+    fill(TEMPLATE, "", &title, &parts)
 }
 
 fn files(evaluation: &Evaluation) -> String {

@@ -16,7 +16,7 @@ const THEME: &str = include_str!("theme.js");
 
 /// A page whose script draws the data that are in it. The browser is told to run this script alone and to load nothing.
 pub struct Page {
-    /// With `{{policy}}`, `{{style}}`, the parts, `{{data}}` and `{{script}}`, in this order.
+    /// The body, with the parts, `{{data}}` and `{{script}}`, in this order.
     pub template: &'static str,
     /// What this page has beyond the style of all.
     pub style: &'static str,
@@ -24,8 +24,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// The page with each of `parts` in its place, in the order of the template.
-    pub fn fill(&self, parts: &[(&str, String)], data: &Value) -> String {
+    /// The page called `title`, with each of `parts` in its place, in the order of the template.
+    pub fn fill(&self, title: &str, parts: &[(&str, String)], data: &Value) -> String {
         let (style, script) = (format!("{STYLE}{}", self.style), format!("{THEME}{}", self.script));
         let hash = |text: &str| format!("'sha256-{}'", base64(&Sha256::digest(text)));
         let policy = format!(
@@ -33,13 +33,9 @@ impl Page {
             hash(&script),
             hash(&style)
         );
-        let data = embedded(data);
-        let first = [("policy", policy.as_str()), ("style", &style)];
-        let parts = parts.iter().map(|(name, part)| (*name, part.as_str()));
-        put_in(
-            self.template,
-            first.into_iter().chain(parts).chain([("data", data.as_str()), ("script", &script)]),
-        )
+        let policy = format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n");
+        let last = [("data", embedded(data)), ("script", script)];
+        head(title, &policy, &style) + &put_in(self.template, parts.iter().chain(&last)) + END
     }
 }
 
@@ -59,16 +55,32 @@ pub fn base64(bytes: &[u8]) -> String {
     BASE64_STANDARD.encode(bytes)
 }
 
-/// `template`, of a page without a script, with `{{style}}` and each of `parts` in its place, in the order of the template.
-pub fn fill(template: &str, parts: &[(&str, String)]) -> String {
-    put_in(
-        template,
-        [("style", STYLE)].into_iter().chain(parts.iter().map(|(name, part)| (*name, part.as_str()))),
+/// A page without data, called `title`, with `style` beyond the style of all: the body `template` with each of `parts` in its place, in
+/// the order of the template.
+pub fn fill(template: &str, style: &str, title: &str, parts: &[(&str, String)]) -> String {
+    head(title, "", &format!("{STYLE}{style}")) + &put_in(template, parts) + END
+}
+
+/// What every page begins with, to the end of its head; `policy` is an element.
+fn head(title: &str, policy: &str, style: &str) -> String {
+    let title = escape(title);
+    format!(
+        r#"<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+{policy}<style>{style}</style>
+<title>{title}</title>
+</head>
+"#
     )
 }
 
+const END: &str = "</html>\n";
+
 /// What was put in is never looked at again: a user's text may hold a name too.
-fn put_in<'a>(template: &str, parts: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+fn put_in<'a>(template: &str, parts: impl IntoIterator<Item = &'a (&'a str, String)>) -> String {
     let (mut page, mut rest) = (String::new(), template);
     for (name, content) in parts {
         if let Some((before, after)) = rest.split_once(&format!("{{{{{name}}}}}")) {
@@ -137,7 +149,9 @@ mod tests {
     #[test]
     fn parts_are_put_in_once_and_in_order() {
         let parts = [("a", "{{b}}".to_string()), ("b", "2".to_string())];
-        assert_eq!(fill("{{a}} {{b}}", &parts), "{{b}} 2");
-        assert!(fill("<style>{{style}}</style>{{a}}", &parts).contains("color-scheme: light dark"));
+        assert_eq!(put_in("{{a}} {{b}}", &parts), "{{b}} 2");
+        let page = fill("<body>{{a}}</body>\n", "", "<{{a}}>", &parts);
+        assert!(page.contains("color-scheme: light dark") && page.contains("<title>&lt;{{a}}&gt;</title>"));
+        assert!(page.ends_with("</head>\n<body>{{b}}</body>\n</html>\n"));
     }
 }

@@ -5,6 +5,7 @@ use crate::render::html::{SORT, escape, fill, pair, sortable};
 use tx::translate::head_profile::{HeadProfile, Profile};
 
 const TEMPLATE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("style.css");
 
 /// The page of the model called `model`, over the files `files`.
 pub fn page(model: &str, files: &str, profile: &Profile) -> String {
@@ -15,15 +16,15 @@ pub fn page(model: &str, files: &str, profile: &Profile) -> String {
         .map(sortable)
         .collect();
     let rows: String = profile.heads.iter().map(|head| row(head, &all)).collect();
+    let title = format!("Heads of the model {model}");
     let parts = [
-        ("title", escape(&format!("Heads of the model {model}"))),
-        ("title", escape(&format!("Heads of the model {model}"))),
+        ("title", escape(&title)),
         ("facts", pair("text", files) + &pair("pairs", &facts(profile))),
         ("columns", all.iter().map(|column| pair(column.name, column.meaning)).collect()),
         ("heads", format!("<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>")),
         ("script", SORT.to_string()),
     ];
-    fill(TEMPLATE, &parts)
+    fill(TEMPLATE, STYLE, &title, &parts)
 }
 
 fn row(head: &HeadProfile, columns: &[&Column]) -> String {

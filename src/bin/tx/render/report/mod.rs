@@ -46,7 +46,6 @@ impl Report {
         let Origin { src_lang, tgt_lang, .. } = &self.origin;
         let title = format!("Training {src_lang} → {tgt_lang}");
         let parts = [
-            ("title", escape(&title)),
             ("heading", escape(&title)),
             ("facts", self.facts(steps)),
             ("charts", charts(steps, validations)),
@@ -54,7 +53,7 @@ impl Report {
             ("samples", samples(validations)),
             ("settings", self.settings()),
         ];
-        fill(TEMPLATE, &parts)
+        fill(TEMPLATE, "", &title, &parts)
     }
 
     fn facts(&self, steps: &[Value]) -> String {

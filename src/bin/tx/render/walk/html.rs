@@ -45,7 +45,6 @@ pub fn page(model: &str, walk: &Walk, config: &Config) -> candle_core::Result<St
         sizes(config)
     );
     let parts = [
-        ("title", escape(&format!("Walk: {}", walk.src))),
         (
             "heading",
             format!(
@@ -60,7 +59,7 @@ pub fn page(model: &str, walk: &Walk, config: &Config) -> candle_core::Result<St
         ("contents", contents),
         ("chapters", sections),
     ];
-    Ok(PAGE.fill(&parts, &data))
+    Ok(PAGE.fill(&format!("Walk: {}", walk.src), &parts, &data))
 }
 
 /// What is said about a stage, and where its table will be.
