@@ -2,6 +2,7 @@
 //! characters than there are): here that is an error like others, and nothing is printed. What would take all memory (each of forty rules
 //! that doubles all blanks) is found before.
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::Value;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -35,8 +36,8 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result
     }
 }
 
-/// Times that rules may make a text longer; those of real files replace a blank by the three bytes of `▁`.
-const MAX_GROWTH: usize = 1000;
+/// Times that rules may make a text longer; those of real files replace a blank by the three bytes of `▁`, or one character by 33 bytes.
+pub(super) const MAX_GROWTH: usize = 1000;
 
 /// Refuses a normalizer or decoder that makes texts much longer.
 pub(super) fn check_growth(rules: &Value) -> Result<(), String> {
@@ -52,8 +53,18 @@ pub(super) fn check_growth(rules: &Value) -> Result<(), String> {
 fn growth(rules: &Value) -> usize {
     let inside = ["normalizers", "decoders"].into_iter().filter_map(|key| rules[key].as_array()).flatten();
     let replaced = rules["pattern"]["String"].as_str().map_or(1, |text| text.len().max(1));
-    let own = rules["content"].as_str().map_or(1, |text| text.len().div_ceil(replaced).max(1));
-    inside.map(growth).fold(own, usize::saturating_mul)
+    let content = rules["content"].as_str().map_or(1, |text| text.len().div_ceil(replaced));
+    let map = rules["precompiled_charsmap"].as_str().and_then(longest_replacement);
+    inside.map(growth).fold(content.max(map.unwrap_or(1)).max(1), usize::saturating_mul)
+}
+
+/// Bytes of the longest replacement of a character map: the size of its rules in four bytes, these, and the replacements, each ended by
+/// a zero.
+fn longest_replacement(base64: &str) -> Option<usize> {
+    let bytes = BASE64_STANDARD.decode(base64).ok()?;
+    let (size, rest) = bytes.split_first_chunk()?;
+    let texts = rest.get(u32::from_le_bytes(*size) as usize..)?;
+    texts.split(|byte| *byte == 0).map(<[u8]>::len).max()
 }
 
 #[cfg(test)]
@@ -86,5 +97,8 @@ mod tests {
         let error = check_growth(&json!({"type": "Sequence", "decoders": doubled})).unwrap_err();
         assert!(error.contains("1099511627776 times"), "{error}");
         assert_eq!(growth(&Value::Null), 1);
+        let map = [&4u32.to_le_bytes()[..], b"\xFF\xFF\xFF\xFFabc\0abcde\0\0"].concat();
+        let rules = json!({"type": "Precompiled", "precompiled_charsmap": BASE64_STANDARD.encode(map)});
+        assert_eq!(growth(&rules), 5);
     }
 }

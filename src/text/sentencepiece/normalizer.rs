@@ -8,6 +8,7 @@
 
 use super::dictionary::Dictionary;
 use super::wire::NormalizerSpec;
+use crate::text::guarded::MAX_GROWTH;
 
 /// What stands for a blank inside pieces.
 pub(super) const BLANK: &str = "\u{2581}";
@@ -126,6 +127,10 @@ impl CharacterMap {
         if !texts.ends_with('\0') {
             return Err(bad("has replacements without an end"));
         }
+        let longest = texts.split('\0').map(str::len).max().unwrap_or(0);
+        if longest > MAX_GROWTH {
+            return Err(bad(&format!("has a replacement of {longest} bytes, expected {MAX_GROWTH} at most")));
+        }
         let units = array.as_chunks::<4>().0.iter().map(|unit| u32::from_le_bytes(*unit)).collect();
         let map = CharacterMap { units, texts: texts.into() };
         if map.is_sound() { Ok(map) } else { Err(bad("has rules that lead nowhere")) }
@@ -187,4 +192,19 @@ fn has_leaf(unit: u32) -> bool {
 /// Where the replacement of a leaf starts.
 fn value(leaf: u32) -> u32 {
     leaf & !(1 << 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replacements_are_bounded() {
+        let map = |length: usize| {
+            let parts = [&1024u32.to_le_bytes()[..], &[0; 1024], &vec![b'a'; length], b"\0"].concat();
+            CharacterMap::read(&parts).unwrap_err()
+        };
+        assert!(map(MAX_GROWTH + 1).contains("a replacement of 1001 bytes, expected 1000 at most"));
+        assert!(map(MAX_GROWTH).contains("rules that lead nowhere"), "{}", map(MAX_GROWTH));
+    }
 }
