@@ -27,7 +27,7 @@
 //! use tx::candle_core::Device;
 //! use tx::translate::{Options, Translator};
 //!
-//! let translator = Translator::new(tx::bundled::open(&Device::Cpu)?, &Device::Cpu, None)?;
+//! let translator = Translator::new(tx::bundled::MODELS[0].open(&Device::Cpu)?, &Device::Cpu, None)?;
 //! let lines = vec![(1, "Good morning!".to_string())];
 //! let translations = translator.translate(lines, &Options::default())?;
 //! println!("{}", translations[0].hypotheses[0].text);

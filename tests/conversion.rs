@@ -115,3 +115,33 @@ fn a_model_is_shown_as_it_is() {
         "{text}"
     );
 }
+
+/// What is inside tx is named as any model is, and leaves it as a directory.
+#[test]
+fn models_inside_the_program_have_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let say = |args: &[&str]| ok(&[&["translate", "--text", "Good morning!"], args].concat());
+    let bundled = say(&["--model", "bundled"]);
+    assert_eq!(say(&["--model", "bundled", "--to", "de"]), bundled);
+    assert_eq!(say(&["--model", "bundled:en-de"]), bundled);
+    ok(&["convert", "bundled:en-de", &at("hf"), "--to", "hf"]);
+    assert_eq!(say(&["--model", &at("hf")]), bundled);
+    ok(&["quantize", "bundled", &at("int8")]);
+    assert_eq!(say(&["--model", &at("int8")]), say(&["--model", "bundled", "--compute", "int8"]));
+    let shown: Value = serde_json::from_str(&ok(&["show", "--format", "json", "bundled"])).unwrap();
+    assert_eq!((&shown["model"], &shown["languages"]["to"]), (&"bundled".into(), &"de".into()));
+    for (args, part) in [
+        (
+            &["translate", "--text", "a", "--model", "bundled", "--to", "tlh"][..],
+            "from any language to tlh: there is en → de",
+        ),
+        (&["translate", "--text", "a", "--model", "bundled:de-en"], "from de to en"),
+        (&["bundle", "bundled", &at("one.safetensors")], "`tx convert bundled:en-de OUT --to hf`"),
+        (&["train", "nothing", "--init-from", "bundled"], "`tx convert bundled:en-de OUT --to hf`"),
+    ] {
+        let output = run(args, b"");
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(stderr(&output).contains(part), "{args:?}: {}", stderr(&output));
+    }
+}

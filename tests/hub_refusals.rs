@@ -109,7 +109,7 @@ fn models_are_listed_and_removed() {
     let (hub, home) = (server(Quirks::default()), Files::new());
     let tx = |args: &[&str]| command(&hub.endpoint, &home, &[], args).output().unwrap();
     let bundled = stdout(&tx(&["models"]));
-    assert!(bundled.starts_with("bundled  en → de  ") && bundled.lines().count() == 1, "{bundled}");
+    assert!(bundled.starts_with("bundled:en-de  en → de  ") && bundled.lines().count() == 1, "{bundled}");
     stdout(&tx(&["models", "pull", ID]));
     // Others share the cache.
     let other = Path::new(&home.path("hf/hub")).join("models--a--b/snapshots/0123456789");

@@ -41,7 +41,7 @@ fn bf16_and_int8_drift_little_from_f32() {
         ("She has never been to Boston.", "Sie war noch nie in Boston."),
     ];
     let log_probs = |precision| -> Vec<f64> {
-        let model = tx::bundled::open(&Device::Cpu).unwrap();
+        let model = tx::bundled::MODELS[0].open(&Device::Cpu).unwrap();
         let translator = Translator::new(model, &Device::Cpu, Some(precision)).unwrap();
         let forced = translator.force(&pairs).unwrap();
         forced.into_iter().map(Result::unwrap).map(|one| one.log_prob / one.ids.len() as f64).collect()

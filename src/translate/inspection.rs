@@ -324,7 +324,7 @@ mod tests {
     /// Marks are words of their own, wherever they stand; a word says what its pieces say together.
     #[test]
     fn axes_know_words_and_marks() {
-        let tokenizer = crate::bundled::tokenizer().unwrap();
+        let tokenizer = crate::bundled::MODELS[0].tokenizer().unwrap();
         let mut ids = vec![2];
         ids.extend(tokenizer.encode("I love dogs €.").unwrap());
         let axis = Axis::new(&tokenizer, &ids, |id| [2, 3].contains(&id)).unwrap();

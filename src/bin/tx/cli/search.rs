@@ -8,18 +8,18 @@ use tx::search::LengthPenalty;
 /// Which model, and how to search with it.
 #[derive(Debug, Args)]
 pub struct Search {
-    /// Model directory, or a model of the Hugging Face Hub: `owner/name`, or `owner/name@revision` [default: $TX_MODEL, else ./tx-model
-    /// if it exists, else the bundled English-German model]. Given several times the models, which must be of one tokenizer, translate
+    /// Model directory, or a model of the Hugging Face Hub: `owner/name`, or `owner/name@revision`; or one inside tx: `bundled`, or by its
+    /// languages, as `bundled:en-de` [default: $TX_MODEL, else ./tx-model if it exists, else bundled]. Given several times the models, which must be of one tokenizer, translate
     /// together: each piece has the mean of the probabilities that they give it.
     #[arg(long, value_name = "DIR|ID")]
     pub model: Vec<PathBuf>,
     /// How much each --model counts, in their order and with commas, as 2,1 [default: all the same].
     #[arg(long, value_name = "W,W,...", value_delimiter = ',', requires = "model", value_parser = finite)]
     pub weights: Vec<f64>,
-    /// Language to translate from, for models that know several.
+    /// Language to translate from, for models that know several and to choose among those inside tx.
     #[arg(long, value_name = "LANG")]
     pub from: Option<String>,
-    /// Language to translate to, for models that know several: as the model names it, `de` or `deu_Latn`.
+    /// Language to translate to, likewise: as the model names it, `de` or `deu_Latn`.
     #[arg(long, value_name = "LANG")]
     pub to: Option<String>,
     /// Hypotheses kept at each step; 1 is greedy [default: 4, or what a foreign model asks for, or --n-best if that is more].

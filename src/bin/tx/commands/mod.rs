@@ -17,19 +17,19 @@ pub mod tokenize;
 pub mod train;
 pub mod translate;
 mod warnings;
+mod which;
 
 use crate::cli::{Batching, Cli, DeviceArg, LikeArg, OnUnkArg, PrecisionArg, Search, SplitArg};
 use anyhow::{Context, bail};
 use clap::CommandFactory;
 use std::path::{Path, PathBuf};
 use tx::candle_core::Device;
-use tx::checkpoint::Checkpoint;
 use tx::checkpoint::files::write_atomically;
 use tx::data::Lines;
 use tx::ops::Precision;
 use tx::search::{LengthPenalty, Like};
-use tx::text::Tokenizer;
 use tx::translate::{OnUnk, Options, Translator};
+use which::Which;
 
 /// Batches that are sorted by length together.
 const WINDOW_BATCHES: usize = 32;
@@ -71,7 +71,7 @@ fn open_all(search: &Search) -> anyhow::Result<(String, Translator)> {
         usage_error(format!("--weights: {error}"));
     }
     if let [] | [_] = paths.as_slice() {
-        return open(model_path(paths.first().map(PathBuf::as_path)).as_deref(), search);
+        return open(paths.first().map(PathBuf::as_path), search);
     }
     let (mut names, mut members) = (Vec::new(), Vec::new());
     for (index, path) in paths.iter().enumerate() {
@@ -80,21 +80,6 @@ fn open_all(search: &Search) -> anyhow::Result<(String, Translator)> {
         members.push((member, weights.get(index).copied().unwrap_or(1.0)));
     }
     Ok((names.join(" + "), Translator::ensemble(members)?))
-}
-
-/// Where the model is; none for the bundled one.
-fn model_path(given: Option<&Path>) -> Option<PathBuf> {
-    let from_env = || std::env::var_os("TX_MODEL").filter(|value| !value.is_empty()).map(PathBuf::from);
-    let local = || Some(tx::train::default_out()).filter(|path| path.is_dir());
-    given.map(Path::to_path_buf).or_else(from_env).or_else(local)
-}
-
-/// The tokenizer of the model that is given, or of the one that [`model_path`] finds.
-fn tokenizer(model: Option<&Path>) -> anyhow::Result<Tokenizer> {
-    Ok(match model_path(model) {
-        Some(path) => tx::checkpoint::tokenizer(&hub::folder(&path)?)?,
-        None => tx::bundled::tokenizer()?,
-    })
 }
 
 /// Writes a file and says how large it is.
@@ -113,14 +98,11 @@ fn open_input(path: &Path) -> tx::Result<Lines> {
     if path.as_os_str() == "-" { Lines::new(std::io::stdin(), "standard input") } else { Lines::open(path) }
 }
 
-/// Opens the model at `path`, or the bundled one, as `search` asks, says so and gives its name.
-fn open(path: Option<&Path>, search: &Search) -> anyhow::Result<(String, Translator)> {
+/// Opens the model that is given, or that is meant where none is, as `search` asks, says so and gives its name.
+fn open(given: Option<&Path>, search: &Search) -> anyhow::Result<(String, Translator)> {
     let device = device(search.machine.device)?;
-    let found = path.map(hub::find).transpose()?;
-    let checkpoint = match &found {
-        Some(found) => Checkpoint::open(&found.folder, &device)?,
-        None => tx::bundled::open(&device)?,
-    };
+    let which = Which::find(given, search.from.as_deref(), search.to.as_deref())?;
+    let checkpoint = which.open(&device)?;
     let precision = search.compute.map(|compute| match compute {
         PrecisionArg::F32 => Precision::F32,
         PrecisionArg::Bf16 => Precision::Bf16,
@@ -129,14 +111,14 @@ fn open(path: Option<&Path>, search: &Search) -> anyhow::Result<(String, Transla
     });
     let mut translator = Translator::new(checkpoint, &device, precision)?;
     translator.set_direction(search.from.as_deref(), search.to.as_deref())?;
-    let name = found.map_or("bundled".to_string(), |found| found.name);
+    let name = which.name();
     let languages = match translator.languages() {
         Some((src, tgt)) => format!(" ({src} → {tgt})"),
         None => String::new(),
     };
     tx::ops::keep_freed_memory();
     say!("tx: model: {name}{languages}");
-    Ok((name, translator))
+    Ok((name.to_string(), translator))
 }
 
 /// Refuses to write a model directory over something else.

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tx::bundled::Bundled;
 use tx::checkpoint::{config_json, files, parse_json};
 use unicode_width::UnicodeWidthStr;
 
@@ -24,8 +25,11 @@ pub fn run(args: ModelsArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn list() -> anyhow::Result<()> {
-    let bytes = HumanBytes(tx::bundled::size()).to_string();
-    let mut rows: Vec<Row> = vec![["bundled".into(), "en → de".into(), bytes, "inside tx".into()]];
+    let bundled = |model: &Bundled| {
+        let ((src, tgt), size) = (model.languages(), HumanBytes(model.size()).to_string());
+        [format!("bundled:{src}-{tgt}"), format!("{src} → {tgt}"), size, "inside tx".into()]
+    };
+    let mut rows: Vec<Row> = tx::bundled::MODELS.iter().map(bundled).collect();
     let from_env = std::env::var_os("TX_MODEL").filter(|value| !value.is_empty()).map(PathBuf::from);
     rows.extend(from_env.filter(|path| path.exists()).map(|path| local(&path, "$TX_MODEL")));
     let trained = tx::train::default_out();

@@ -1,25 +1,16 @@
 //! `tx show`: what a model is, without translating.
 
-use super::{hub, model_path};
+use super::which::Which;
 use crate::cli::{ShowArgs, ShowFormat};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use tx::candle_core::Device;
-use tx::checkpoint::{Checkpoint, weights_path};
+use tx::checkpoint::Checkpoint;
 use tx::translate::{Options, Translator};
 
 pub fn run(args: ShowArgs) -> anyhow::Result<ExitCode> {
-    let path = model_path(args.model.as_deref()).map(|path| hub::folder(&path)).transpose()?;
-    let checkpoint = match &path {
-        Some(path) => Checkpoint::open(path, &Device::Cpu)?,
-        None => tx::bundled::open(&Device::Cpu)?,
-    };
-    let size = match &path {
-        Some(path) => std::fs::metadata(weights_path(path)).ok().map(|file| file.len()),
-        None => None,
-    };
-    let name = path.map_or("bundled".to_string(), |path| path.display().to_string());
-    let shown = describe(name, size, checkpoint)?;
+    let which = Which::find(args.model.as_deref(), None, None)?;
+    let shown = describe(which.name(), which.weights_size(), which.open(&Device::Cpu)?)?;
     match args.format {
         ShowFormat::Json => println(shown.to_string()),
         ShowFormat::Text => text(&shown),
@@ -28,7 +19,7 @@ pub fn run(args: ShowArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// All that is known of a model.
-fn describe(name: String, size: Option<u64>, checkpoint: Checkpoint) -> anyhow::Result<Value> {
+fn describe(name: &str, size: Option<u64>, checkpoint: Checkpoint) -> anyhow::Result<Value> {
     let config = checkpoint.config.clone();
     let parameters: usize = checkpoint.weights.values().map(|tensor| tensor.elem_count()).sum();
     let [src, tgt] = checkpoint.tokenizer.vocab_sizes();

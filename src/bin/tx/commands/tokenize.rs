@@ -1,6 +1,7 @@
 //! `tx tokenize` and `tx detokenize`: source text to pieces and target pieces to text, as the model has them.
 
-use super::{open_input, tokenizer};
+use super::open_input;
+use super::which::Which;
 use crate::cli::TokenizeArgs;
 use anyhow::{Context, anyhow};
 use std::io::{self, BufWriter, Write};
@@ -47,7 +48,7 @@ fn each_line(
     args: &TokenizeArgs,
     work: impl Fn(&Tokenizer, &str) -> anyhow::Result<String>,
 ) -> anyhow::Result<ExitCode> {
-    let tokenizer = tokenizer(args.model.as_deref())?;
+    let tokenizer = Which::find(args.model.as_deref(), None, None)?.tokenizer()?;
     let stdin = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
     let mut out = BufWriter::new(io::stdout().lock());
