@@ -15,6 +15,8 @@
 //! `TX_BLESS=1 cargo test readme` writes what was printed into README.md; `...` and `[..]` stay where they
 //! fit.
 
+use crate::browser::Page;
+use crate::common::{Files, stdout, tx};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -26,6 +28,32 @@ fn transcripts_of_the_readme_hold() {
         std::fs::write(&path, text).unwrap();
     } else {
         assert!(faults.is_empty(), "\n{faults}\nIf this is right: TX_BLESS=1 cargo test readme\n");
+    }
+}
+
+/// The pictures are there and shown. `TX_BLESS=1` takes them again, with the model inside tx; pages need a browser.
+#[test]
+fn pictures_of_the_readme_are_there() {
+    let at = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    let readme = std::fs::read_to_string(at("README.md")).unwrap();
+    for (name, args) in [
+        ("attention", ["inspect-attention", "My father bought a new car yesterday.", "--html"]),
+        ("beam", ["beam", "The children are playing in the garden.", "--html"]),
+        ("positions", ["inspect-attention", "--positions", "--png"]),
+    ] {
+        let picture = format!("assets/pictures/{name}.png");
+        assert!(readme.contains(&format!("]({picture})")), "{picture} is not shown");
+        if std::env::var_os("TX_BLESS").is_some() {
+            let files = Files::new();
+            let file = files.path(&args[2].replace("--", "made."));
+            stdout(&tx(&[&args[..], &[&file]].concat()).env_remove("TX_MODEL").output().unwrap());
+            let png = match args[2] {
+                "--png" => Some(std::fs::read(&file).unwrap()),
+                _ => Page::open(&file).map(|page| page.screenshot(name)),
+            };
+            png.into_iter().for_each(|png| std::fs::write(at(&picture), png).unwrap());
+        }
+        assert!(std::fs::read(at(&picture)).unwrap().starts_with(b"\x89PNG"), "{picture}");
     }
 }
 
