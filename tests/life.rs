@@ -65,7 +65,7 @@ fn message(request: &Request) -> String {
 
 /// Flags of a run that uses all that a state holds: EMA, average, best few, patience, accumulation.
 const RICH: &str = "--d-model 32 --ff 64 --heads 2 --layers 1 --vocab-size 400 --batch-tokens 300 --warmup 20 --max-steps 60 \
-     --valid-every 4 --save-every 3 --ema 0.9 --average 3 --keep 2 --keep-best 2 --patience 50 --accumulate 2 --threads 1";
+     --valid-every 4 --save-every 3 --ema 0.9 --average 3 --keep 2 --keep-best 2 --patience 50 --accumulate 2 --cooldown 20 --threads 1";
 
 fn start(out: &Path, more: &[&str]) -> Child {
     let mut args =
@@ -193,6 +193,12 @@ fn what_a_resumed_run_may_change_is_said() {
     assert!(after.best.iter().all(|best| best.step > 16));
     next(json!({"max_steps": 20, "batch_tokens": 500, "lr": 0.001}), &[]);
     assert_eq!(log(&out).len(), 20);
+    // Of a cooldown of three steps the last has a quarter of its rate.
+    next(json!({"max_steps": 24, "cooldown": 3, "batch_tokens": 500, "lr": 0.001}), &[]);
+    let rates: Vec<f64> = log(&out).iter().map(|row| row.2).collect();
+    for (step, rate) in [(21, 0.001 * 7.0 / 20.0), (24, 0.001 * 10.0 / 20.0 / 4.0)] {
+        assert!((rates[step - 1] - rate).abs() < 1e-9, "step {step}: {}", rates[step - 1]);
+    }
 }
 
 /// Row 91: a step of eight sentences in one batch, in some, or each alone is one and the same.

@@ -14,6 +14,13 @@ pub fn learning_rate(peak: f64, warmup_steps: u64, step: u64) -> f64 {
     peak * (warmup / step).sqrt().min(step / warmup)
 }
 
+/// What the learning rate of `step` is multiplied by so that it falls to zero in a straight line over the last `cooldown` of
+/// `max_steps` steps.
+pub fn cooldown(cooldown: u64, max_steps: u64, step: u64) -> f64 {
+    let left = (max_steps + 1).saturating_sub(step);
+    (left as f64 / (cooldown + 1) as f64).min(1.0)
+}
+
 /// What a gradient of norm `norm` is multiplied by so that its norm is at most `clip_norm` (0 = off).
 pub fn clip_scale(norm: f64, clip_norm: f64) -> f64 {
     if clip_norm > 0.0 { (clip_norm / (norm + 1e-6)).min(1.0) } else { 1.0 }
@@ -136,6 +143,14 @@ pub fn check_gradients(grads: &BTreeMap<String, Tensor>) -> Result<()> {
 mod tests {
     use super::*;
     use candle_core::Device;
+
+    /// 3 of 10 steps: 3/4, 2/4 and 1/4 of the rate, after which it would be 0.
+    #[test]
+    fn a_cooldown_is_a_straight_line_to_zero() {
+        let factors: Vec<f64> = (1..=11).map(|step| cooldown(3, 10, step)).collect();
+        assert_eq!(factors, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]);
+        assert_eq!([1, 9, 10].map(|step| cooldown(0, 10, step)), [1.0; 3]);
+    }
 
     /// d = 512, warmup 4,000, factor 1: at step 4,000 512^-0.5 · 4000^-0.5 = 6.9877e-4, at step 1 a 4,000th of it,
     /// at step 16,000 half of it.

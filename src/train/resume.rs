@@ -17,10 +17,11 @@ pub enum Reset {
     Best,
 }
 
-/// Settings that may differ on resume: they decide when to stop, look and save, what to keep, how to store, and how exactly
-/// to multiply, not what is computed.
-const MAY_CHANGE: [&str; 12] = [
+/// Settings that may differ on resume: they decide when to stop and to cool down before it, to look and to save, what to keep, how to
+/// store, and how exactly to multiply, not what is computed.
+const MAY_CHANGE: [&str; 13] = [
     "max_steps",
+    "cooldown",
     "max_epochs",
     "valid_every",
     "save_every",

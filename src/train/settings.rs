@@ -86,6 +86,9 @@ pub struct Settings {
     pub lr: f64,
     /// Steps of linear increase.
     pub warmup_steps: u64,
+    /// Steps before the last over which the learning rate falls to zero; runs from before there was a choice do not say.
+    #[serde(default)]
+    pub cooldown: u64,
     /// ε of section 5.4.
     pub label_smoothing: f64,
     /// Largest global norm of the gradient; 0 = no clipping.
@@ -201,6 +204,7 @@ impl Settings {
             batch_tokens: (pairs / 4).clamp(512, 4096),
             lr: 0.0,
             warmup_steps: 4000,
+            cooldown: 0,
             label_smoothing: 0.1,
             clip_norm: 1.0,
             accumulate: 1,

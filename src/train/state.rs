@@ -74,7 +74,8 @@ impl State {
         settings: &Settings,
     ) -> Result<f64> {
         let step = self.progress.step + 1;
-        let lr = optim::learning_rate(settings.lr, settings.warmup_steps, step - self.progress.schedule_from);
+        let lr = optim::learning_rate(settings.lr, settings.warmup_steps, step - self.progress.schedule_from)
+            * optim::cooldown(settings.cooldown, settings.max_steps, step);
         let scale = optim::clip_scale(grad_norm, settings.clip_norm);
         let update = step - self.progress.optimizer_from;
         self.optimizer.step(&self.variables, named, update, lr, scale)?;

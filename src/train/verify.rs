@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use candle_core::Device;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Dev pairs that are looked at: validations are part of what is proved, but a greedy translation of all of dev by a model
 /// that has learnt nothing takes its time.
@@ -46,22 +46,28 @@ pub fn verify_resume(
     let mut prepared = prepare(&request(&straight, false), tell)?;
     shorten_dev(&mut prepared);
     tell(format!("steps 1 to {steps}"));
-    run(&prepared, &straight, device)?;
-    prepared.origin.settings.max_steps = half;
+    run(&prepared, &straight, steps, device)?;
     tell(format!("steps 1 to {half}"));
     RunDir::new(&stopped).create(&prepared.origin, &prepared.tokenizer)?;
-    run(&prepared, &stopped, device)?;
+    run(&prepared, &stopped, half, device)?;
     drop(prepared);
     tell(format!("steps {} to {steps}, after a fresh start from the files", half + 1));
     let resumed = Request { init_from: None, ..request(&stopped, true) };
     let mut prepared = prepare(&resumed, &mut |_| ())?;
     shorten_dev(&mut prepared);
-    run(&prepared, &stopped, device)?;
+    run(&prepared, &stopped, steps, device)?;
     compare(&straight, &stopped)
 }
 
-fn run(prepared: &Prepared, out: &Path, device: &Device) -> Result<()> {
-    train(prepared, out, device, &AtomicBool::new(false), &mut |_: Event| ())?;
+/// Trains, and stops as on Ctrl-C after the update `last` unless that is the end.
+fn run(prepared: &Prepared, out: &Path, last: u64, device: &Device) -> Result<()> {
+    let (interrupt, end) = (AtomicBool::new(false), prepared.origin.settings.max_steps);
+    let mut observe = |event: Event| {
+        if let Event::Step(report) = event {
+            interrupt.store(report.step == last && last < end, Ordering::Relaxed);
+        }
+    };
+    train(prepared, out, device, &interrupt, &mut observe)?;
     Ok(())
 }
 

@@ -180,6 +180,9 @@ pub struct OptimArgs {
     /// Steps of linear increase of the learning rate [default: 4000, below d_model 512 1000].
     #[arg(long, value_name = "STEPS")]
     pub warmup: Option<u64>,
+    /// Steps before --max-steps over which the learning rate falls to zero, in a straight line [default: 0].
+    #[arg(long, value_name = "STEPS")]
+    pub cooldown: Option<u64>,
     /// Share of probability that label smoothing spreads over the other pieces [default: 0.1].
     #[arg(long, value_name = "P", value_parser = finite)]
     pub label_smoothing: Option<f64>,

@@ -199,6 +199,7 @@ fn given(args: &TrainArgs) -> (Given, Option<PathBuf>) {
         "batch_tokens": optim.batch_tokens,
         "lr": optim.lr,
         "warmup_steps": optim.warmup,
+        "cooldown": optim.cooldown,
         "label_smoothing": optim.label_smoothing,
         "clip_norm": optim.clip_norm,
         "max_steps": optim.max_steps,
