@@ -107,7 +107,7 @@ fn a_full_disk_keeps_the_last_save() {
     let folder = tempfile::tempdir().unwrap();
     let (straight, full) = (folder.path().join("straight"), folder.path().join("full"));
     let toy = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/toy");
-    let args = format!("train {toy} {RICH} --max-steps 8 --save-every 4");
+    let args = format!("train {toy} {RICH} --cooldown 0 --max-steps 8 --save-every 4");
     let run = |out: &Path, limit: &str, more: &str| {
         let tx = env!("CARGO_BIN_EXE_tx");
         let script = format!("{limit} exec {tx} {args} --out {} {more}", out.display());
