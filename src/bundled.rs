@@ -45,6 +45,11 @@ impl Bundled {
         (self.src, self.tgt)
     }
 
+    /// What it is called wherever a model is named: `bundled:en-de`.
+    pub fn name(&self) -> String {
+        format!("bundled:{}-{}", self.src, self.tgt)
+    }
+
     /// Its tokenizer.
     pub fn tokenizer(&self) -> Result<Tokenizer> {
         let bytes = |name: &str| Ok(self.file(name).map(<[u8]>::to_vec));

@@ -64,7 +64,12 @@ fn longest_replacement(base64: &str) -> Option<usize> {
     let bytes = BASE64_STANDARD.decode(base64).ok()?;
     let (size, rest) = bytes.split_first_chunk()?;
     let texts = rest.get(u32::from_le_bytes(*size) as usize..)?;
-    texts.split(|byte| *byte == 0).map(<[u8]>::len).max()
+    Some(longest_text(texts))
+}
+
+/// Bytes of the longest of `texts`, each ended by a zero.
+pub(super) fn longest_text(texts: &[u8]) -> usize {
+    texts.split(|byte| *byte == 0).map(<[u8]>::len).max().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 
 use super::dictionary::Dictionary;
 use super::wire::NormalizerSpec;
-use crate::text::guarded::MAX_GROWTH;
+use crate::text::guarded::{MAX_GROWTH, longest_text};
 
 /// What stands for a blank inside pieces.
 pub(super) const BLANK: &str = "\u{2581}";
@@ -127,7 +127,7 @@ impl CharacterMap {
         if !texts.ends_with('\0') {
             return Err(bad("has replacements without an end"));
         }
-        let longest = texts.split('\0').map(str::len).max().unwrap_or(0);
+        let longest = longest_text(texts.as_bytes());
         if longest > MAX_GROWTH {
             return Err(bad(&format!("has a replacement of {longest} bytes, expected {MAX_GROWTH} at most")));
         }

@@ -9,8 +9,8 @@ use tx::search::LengthPenalty;
 #[derive(Debug, Args)]
 pub struct Search {
     /// Model directory, or a model of the Hugging Face Hub: `owner/name`, or `owner/name@revision`; or one inside tx: `bundled`, or by its
-    /// languages, as `bundled:en-de` [default: $TX_MODEL, else ./tx-model if it exists, else bundled]. Given several times the models, which must be of one tokenizer, translate
-    /// together: each piece has the mean of the probabilities that they give it.
+    /// languages, as `bundled:en-de` [default: $TX_MODEL, else ./tx-model if it exists, else bundled]. Given several
+    /// times the models, which must be of one tokenizer, translate together: each piece has the mean of the probabilities that they give it.
     #[arg(long, value_name = "DIR|ID")]
     pub model: Vec<PathBuf>,
     /// How much each --model counts, in their order and with commas, as 2,1 [default: all the same].

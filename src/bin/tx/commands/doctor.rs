@@ -1,7 +1,6 @@
 //! `tx doctor`: what is wrong with a corpus or a model.
 
-use super::usage_error;
-use super::which::Which;
+use super::{usage_error, which};
 use crate::cli::{DoctorArgs, DoctorFormat};
 use std::io::Write;
 use std::path::Path;
@@ -15,7 +14,7 @@ pub fn run(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
     if let [model] = &mut args.paths[..]
         && model.components().count() > 1
     {
-        *model = Which::named(model)?.path()?.to_path_buf();
+        *model = which::path(model)?;
     }
     if let Some(absent) = args.paths.iter().find(|path| !path.exists()) {
         usage_error(format!("{} does not exist", absent.display()));

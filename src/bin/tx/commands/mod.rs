@@ -197,7 +197,7 @@ fn batched(options: Options, batching: &Batching) -> Options {
 fn usage_error(message: impl std::fmt::Display) -> ! {
     let mut command = Cli::command();
     command.build();
-    let subcommand = std::env::args().nth(1).unwrap_or_default();
+    let subcommand = std::env::args_os().nth(1).unwrap_or_default();
     let command = match command.find_subcommand_mut(&subcommand) {
         Some(found) => found,
         None => &mut command,

@@ -1,12 +1,13 @@
 //! `tx models`: which models are here; those of the Hugging Face Hub fetched and removed.
 
+use super::which;
 use crate::cli::{ModelsAction, ModelsArgs};
 use crate::render::pad;
 use indicatif::HumanBytes;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use tx::bundled::Bundled;
 use tx::checkpoint::{config_json, files, parse_json};
@@ -27,11 +28,10 @@ pub fn run(args: ModelsArgs) -> anyhow::Result<ExitCode> {
 fn list() -> anyhow::Result<()> {
     let bundled = |model: &Bundled| {
         let ((src, tgt), size) = (model.languages(), HumanBytes(model.size()).to_string());
-        [format!("bundled:{src}-{tgt}"), format!("{src} → {tgt}"), size, "inside tx".into()]
+        [model.name(), format!("{src} → {tgt}"), size, "inside tx".into()]
     };
     let mut rows: Vec<Row> = tx::bundled::MODELS.iter().map(bundled).collect();
-    let from_env = std::env::var_os("TX_MODEL").filter(|value| !value.is_empty()).map(PathBuf::from);
-    rows.extend(from_env.filter(|path| path.exists()).map(|path| local(&path, "$TX_MODEL")));
+    rows.extend(which::from_env().filter(|path| path.exists()).map(|path| local(&path, "$TX_MODEL")));
     let trained = tx::train::default_out();
     rows.extend(Some(trained).filter(|path| path.is_dir()).map(|path| local(&path, "trained here")));
     rows.extend(hub::rows()?);

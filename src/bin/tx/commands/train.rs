@@ -1,7 +1,6 @@
 //! `tx train`: a folder of parallel text in, a model directory out.
 
-use super::which::Which;
-use super::{device, usage_error};
+use super::{device, usage_error, which};
 use crate::cli::{ComputeArg, DeviceArg, TrainArgs};
 use crate::render::progress::Progress;
 use crate::render::report::Report;
@@ -40,8 +39,6 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     {
         usage_error(error);
     }
-    let init_from = args.life.init_from.as_deref().map(Which::named).transpose()?;
-    let init_from = init_from.map(|which| which.path().map(Path::to_path_buf)).transpose()?;
     let request = Request {
         data: args.data.clone(),
         out: args.out.clone(),
@@ -50,7 +47,7 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
         tokenizer_file,
         resume: args.resume,
         given,
-        init_from,
+        init_from: args.life.init_from.as_deref().map(which::path).transpose()?,
         resets: args.life.reset.clone(),
         max_time: args.life.max_time,
     };

@@ -14,6 +14,16 @@ const BUNDLED: &str = "bundled";
 /// What the name of one begins with that says its languages: `bundled:en-de`.
 const BUNDLED_PAIR: &str = "bundled:";
 
+/// What `$TX_MODEL` names.
+pub fn from_env() -> Option<PathBuf> {
+    std::env::var_os("TX_MODEL").filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Where the model is that `given` names.
+pub fn path(given: &Path) -> anyhow::Result<PathBuf> {
+    Which::named(given)?.path().map(Path::to_path_buf)
+}
+
 /// A model, and what to call it.
 pub enum Which {
     Path { path: PathBuf, name: String },
@@ -24,7 +34,6 @@ impl Which {
     /// The model that is given, else that of `$TX_MODEL`, else the one in the current folder, else one inside tx: then the languages that are
     /// asked for choose, as they do where only `bundled` is given.
     pub fn find(given: Option<&Path>, from: Option<&str>, to: Option<&str>) -> anyhow::Result<Self> {
-        let from_env = || std::env::var_os("TX_MODEL").filter(|value| !value.is_empty()).map(PathBuf::from);
         let local = || Some(tx::train::default_out()).filter(|path| path.is_dir());
         let path = given.map(Path::to_path_buf).or_else(from_env).or_else(local);
         match path.filter(|path| path.as_os_str() != BUNDLED || path.exists()) {
@@ -56,10 +65,8 @@ impl Which {
         match self {
             Which::Path { path, .. } => Ok(path),
             Which::Bundled(model) => {
-                let (src, tgt) = model.languages();
-                bail!(
-                    "the model is inside tx: `tx convert {BUNDLED_PAIR}{src}-{tgt} OUT --to hf` writes it as a directory"
-                )
+                let name = model.name();
+                bail!("the model is inside tx: `tx convert {name} OUT --to hf` writes it as a directory")
             }
         }
     }
