@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What single settings of `tx train` are worth: runs of equal time, each with one flag changed, and a table of their scores.
+# What single settings of `tx train` are worth: runs of equal time, each with one flag changed, and tables of their scores.
 #   benches/settings.sh DATA MINUTES OUT [NAME...]
-# DATA has a test set. A run that is done is not run again; of the runs below, only those of NAME if any are given.
+# DATA has a dev and a test set. A run that is done is not run again; of the runs below, only those of NAME if any are given.
 set -euo pipefail
 data=$1 minutes=$2 out=$3
 shift 3
@@ -16,11 +16,16 @@ dropout-0.3   --dropout 0.3
 vocab-4000    --vocab-size 4000
 vocab-16000   --vocab-size 16000
 bpe-dropout   --sample-tokens 0.1
+batch-1024    --batch-tokens 1024
 batch-2048    --batch-tokens 2048
 warmup-500    --warmup 500
 warmup-2000   --warmup 2000
-ema           --ema 0.999'
-printf '| run | steps | dev NLL | test BLEU | test chrF |\n|---|---|---|---|---|\n'
+smoothing-0   --label-smoothing 0
+ema           --ema 0.999
+small         --preset small
+tiny          --preset tiny'
+
+printf '| run | steps | weights | dev NLL | test BLEU | test chrF |\n|---|---|---|---|---|---|\n'
 while read -r name flags; do
   if [ $# -gt 0 ] && [[ " $* " != *" $name "* ]]; then continue; fi
   log=$out/$name.log
@@ -30,7 +35,21 @@ while read -r name flags; do
     "$tx" train "$data" --out "$out/$name" --max-time "${minutes}m" --patience 0 --max-steps 1000000 $flags > "$log" 2>&1
   fi
   score() { grep -m1 "^test.*$1" "$log" | sed 's/^[^=]*= \([0-9.]*\).*/\1/'; }
-  nll=$(grep -o '"nll": *[0-9.]*' "$out/$name/config.json" | head -1 | sed 's/.*: *//')
+  field() { grep -m1 -o "\"$1\": *[^,]*" "$out/$name/config.json" | sed 's/.*: *//; s/"//g'; }
   steps=$(wc -l < "$out/$name/train.jsonl")
-  printf '| %s | %s | %.3f | %s | %s |\n' "$name" "$steps" "$nll" "$(score BLEU)" "$(score chrF2)"
+  printf '| %s | %s | %s | %.3f | %s | %s |\n' \
+    "$name" "$steps" "$(field weights)" "$(field nll)" "$(score BLEU)" "$(score chrF2)"
 done <<< "$runs"
+
+# What the search and the choice of weights make of the first run.
+[ -d "$out/default" ] || exit 0
+dev() { find "$data" -maxdepth 1 -name "dev*.$1*" -o -maxdepth 1 -name "val*.$1*" | sort | head -n 1; }
+lang() { "$tx" show "$out/default" --format json | grep -o "\"$1\": *\"[^\"]*" | sed 's/.*"//'; }
+printf '\n| beam | penalty | dev BLEU | dev chrF |\n|---|---|---|---|\n'
+for search in 1:gnmt:0.6 4:none 4:gnmt:0.3 4:gnmt:0.6 4:gnmt:1.0 4:pow:0.6 4:pow:1.0 8:gnmt:0.6; do
+  beam=${search%%:*} penalty=${search#*:}
+  scores=$("$tx" evaluate "$(dev "$(lang from)")" "$(dev "$(lang to)")" --model "$out/default" --beam "$beam" \
+    --length-penalty "$penalty" --worst 0 2> /dev/null)
+  score() { grep "^$1|" <<< "$scores" | sed 's/^[^=]*= \([0-9.]*\).*/\1/'; }
+  printf '| %s | %s | %s | %s |\n' "$beam" "$penalty" "$(score BLEU)" "$(score chrF2)"
+done

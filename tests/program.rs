@@ -293,6 +293,15 @@ fn impossible_settings_are_refused() {
     }
 }
 
+/// Layers beyond the memory of the machine are refused, where the system tells how much that is.
+#[test]
+#[cfg(target_os = "linux")]
+fn layers_beyond_memory_are_refused() {
+    let output = run(&["train", "no-such-folder", "--out", "nowhere", "--d-model", "1048576"], b"");
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("GiB, and this machine has"), "{}", stderr(&output));
+}
+
 /// Row 35: characters that nobody sees change nothing, whatever the tokenizer.
 #[test]
 fn invisible_characters_change_nothing() {

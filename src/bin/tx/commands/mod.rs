@@ -145,8 +145,18 @@ fn check_folder(path: &Path) -> anyhow::Result<()> {
 
 /// Most memory that this process had, in bytes, where the system tells.
 fn peak_memory() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    kilobytes("/proc/self/status", "VmHWM:")
+}
+
+/// Memory of the machine, in bytes, where the system tells.
+fn machine_memory() -> Option<usize> {
+    kilobytes("/proc/meminfo", "MemTotal:")
+}
+
+/// A line of a file of Linux, in bytes.
+fn kilobytes(file: &str, name: &str) -> Option<usize> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()? * 1024)
 }
 

@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tx::checkpoint::Checkpoint;
-use tx::config::{Positions, SpecialIds};
+use tx::config::{Config, Positions, SpecialIds};
 use tx::data::Source;
+use tx::model::parameters::parameters;
 use tx::ops::{Bf16Level, Compute, bf16_level};
 use tx::text::Kind;
 use tx::train::run_dir::RunDir;
@@ -25,6 +26,8 @@ use tx::translate::{Notice, Options, Translation, Translator, numbered};
 
 /// What a shell expects of a program that was interrupted.
 const INTERRUPTED: u8 = 130;
+/// Bytes of a GiB.
+const GIB: f64 = (1u64 << 30) as f64;
 /// Steps of `--verify-resume` unless told otherwise: about a minute for a model that suits the machine.
 const VERIFIED_STEPS: u64 = 10;
 
@@ -34,10 +37,14 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     let (given, tokenizer_file) = given(&args);
     // What no corpus can make right is refused before one is read.
     let settings = Settings::resolve(&given, 0).and_then(|settings| settings.check().map(|()| settings));
-    if let Err(error) =
-        settings.and_then(|settings| settings.config([1 << 16; 2], SpecialIds::default()).check())
-    {
-        usage_error(error);
+    let config = settings.and_then(|settings| {
+        let config = settings.config([1 << 16; 2], SpecialIds::default());
+        config.check().map(|()| config)
+    });
+    match config {
+        Ok(config) if device.is_cpu() => check_memory(&config),
+        Ok(_) => {}
+        Err(error) => usage_error(error),
     }
     let request = Request {
         data: args.data.clone(),
@@ -111,6 +118,23 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     let model = if here.is_empty() { String::new() } else { format!(" --model {out}") };
     say!("the model is in {}; try it: tx translate{model} --text {}", args.out.display(), example(&prepared));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses layers whose weights, gradient and two moments are more than the memory of the machine, where the system tells.
+fn check_memory(config: &Config) {
+    let Some(memory) = super::machine_memory() else { return };
+    // The vocabulary is not known yet. As f64: what is asked for may exceed any whole number.
+    let layers = parameters(&Config { src_vocab: 1, tgt_vocab: 1, ..config.clone() });
+    let size = |shape: &[usize]| shape.iter().map(|&length| length as f64).product::<f64>();
+    let numbers: f64 = layers.iter().map(|parameter| size(&parameter.shape)).sum();
+    let (needed, there) = (4.0 * 4.0 * numbers / GIB, memory as f64 / GIB);
+    if needed > there {
+        usage_error(format!(
+            "layers of {:.0} million parameters: weights, gradient and moments take {needed:.0} GiB, and this machine has \
+             {there:.0}: choose a smaller --preset, --d-model or --ff, or fewer --layers",
+            numbers / 1e6
+        ));
+    }
 }
 
 /// Where a run that failed can be taken up again.
