@@ -5,6 +5,7 @@
 set -euo pipefail
 data=$1 minutes=$2 out=$3
 shift 3
+names=("$@")
 tx="$(cd "$(dirname "$0")/.." && pwd)/target/release/tx"
 mkdir -p "$out"
 
@@ -25,31 +26,35 @@ ema           --ema 0.999
 small         --preset small
 tiny          --preset tiny'
 
+# wanted NAME, of those that were given
+wanted() { [ ${#names[@]} -eq 0 ] || [[ " ${names[*]} " == *" $1 "* ]]; }
+# score METRIC, of the first signature of it on stdin
+score() { grep -m1 "$1|" | sed 's/^[^=]*= \([0-9.]*\).*/\1/'; }
+# field RUN NAME: the first of that name, which for numbers of dev is that of the model
+field() { grep -m1 -o "\"$2\": *[^,]*" "$out/$1/config.json" | sed 's/.*: *//; s/"//g'; }
+# dev LANGUAGE
+dev() { find "$data" -maxdepth 1 \( -name "dev*.$1*" -o -name "val*.$1*" \) | sort | head -n 1; }
+
 printf '| run | steps | weights | dev NLL | test BLEU | test chrF |\n|---|---|---|---|---|---|\n'
 while read -r name flags; do
-  if [ $# -gt 0 ] && [[ " $* " != *" $name "* ]]; then continue; fi
+  wanted "$name" || continue
   log=$out/$name.log
   if ! grep -qs '^test.*chrF2' "$log"; then
     rm -rf "${out:?}/$name"
     # shellcheck disable=SC2086
     "$tx" train "$data" --out "$out/$name" --max-time "${minutes}m" --patience 0 --max-steps 1000000 $flags > "$log" 2>&1
   fi
-  score() { grep -m1 "^test.*$1" "$log" | sed 's/^[^=]*= \([0-9.]*\).*/\1/'; }
-  field() { grep -m1 -o "\"$1\": *[^,]*" "$out/$name/config.json" | sed 's/.*: *//; s/"//g'; }
-  steps=$(wc -l < "$out/$name/train.jsonl")
-  printf '| %s | %s | %s | %.3f | %s | %s |\n' \
-    "$name" "$steps" "$(field weights)" "$(field nll)" "$(score BLEU)" "$(score chrF2)"
+  tests=$(grep '^test: ' "$log")
+  printf '| %s | %s | %s | %.3f | %s | %s |\n' "$name" "$(wc -l < "$out/$name/train.jsonl")" \
+    "$(field "$name" weights)" "$(field "$name" nll)" "$(score BLEU <<< "$tests")" "$(score chrF2 <<< "$tests")"
 done <<< "$runs"
 
-# What the search and the choice of weights make of the first run.
-[ -d "$out/default" ] || exit 0
-dev() { find "$data" -maxdepth 1 -name "dev*.$1*" -o -maxdepth 1 -name "val*.$1*" | sort | head -n 1; }
-lang() { "$tx" show "$out/default" --format json | grep -o "\"$1\": *\"[^\"]*" | sed 's/.*"//'; }
+# What the search makes of the model of the first run.
+wanted default || exit 0
+src=$(dev "$(field default src_lang)") tgt=$(dev "$(field default tgt_lang)")
 printf '\n| beam | penalty | dev BLEU | dev chrF |\n|---|---|---|---|\n'
 for search in 1:gnmt:0.6 4:none 4:gnmt:0.3 4:gnmt:0.6 4:gnmt:1.0 4:pow:0.6 4:pow:1.0 8:gnmt:0.6; do
   beam=${search%%:*} penalty=${search#*:}
-  scores=$("$tx" evaluate "$(dev "$(lang from)")" "$(dev "$(lang to)")" --model "$out/default" --beam "$beam" \
-    --length-penalty "$penalty" --worst 0 2> /dev/null)
-  score() { grep "^$1|" <<< "$scores" | sed 's/^[^=]*= \([0-9.]*\).*/\1/'; }
-  printf '| %s | %s | %s | %s |\n' "$beam" "$penalty" "$(score BLEU)" "$(score chrF2)"
+  scores=$("$tx" evaluate "$src" "$tgt" --model "$out/default" --beam "$beam" --length-penalty "$penalty" --worst 0 2> /dev/null)
+  printf '| %s | %s | %s | %s |\n' "$beam" "$penalty" "$(score BLEU <<< "$scores")" "$(score chrF2 <<< "$scores")"
 done

@@ -61,7 +61,7 @@ fn where_a_translation_left_the_beam_by_a_wider_one() {
 /// A better translation that greedy search loses: the beam that is said to find it does, and the next narrower does not.
 #[test]
 fn a_search_error_is_what_wider_beams_say() {
-    let sentence = "My sister reads a book every evening before she goes to sleep.";
+    let sentence = "The bread that my mother bakes is the best in the village.";
     let wide = bundled(sentence, &["--beam", "16", "--n-best", "1"]);
     let best = &wide["hypotheses"][0];
     let found = bundled(sentence, &["--beam", "1", "--why", best["text"].as_str().unwrap()]);

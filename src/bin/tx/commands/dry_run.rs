@@ -119,7 +119,7 @@ fn measure(prepared: &Prepared, out: &Path, device: &Device) -> anyhow::Result<(
         ));
     }
     let megabytes = |bytes: usize| bytes / (1 << 20);
-    let fixed = megabytes(4 * 4 * numbers);
+    let fixed = megabytes(super::TRAINED_BYTES * numbers);
     println(match super::peak_memory() {
         Some(peak) => format!(
             "memory: {} MiB at the peak so far, {fixed} of it for weights, gradient and moments",

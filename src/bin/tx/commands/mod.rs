@@ -143,18 +143,21 @@ fn check_folder(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Bytes that training keeps for each parameter: weight, gradient and two moments in f32.
+const TRAINED_BYTES: usize = 4 * 4;
+
 /// Most memory that this process had, in bytes, where the system tells.
 fn peak_memory() -> Option<usize> {
-    kilobytes("/proc/self/status", "VmHWM:")
+    told_memory("/proc/self/status", "VmHWM:")
 }
 
 /// Memory of the machine, in bytes, where the system tells.
 fn machine_memory() -> Option<usize> {
-    kilobytes("/proc/meminfo", "MemTotal:")
+    told_memory("/proc/meminfo", "MemTotal:")
 }
 
-/// A line of a file of Linux, in bytes.
-fn kilobytes(file: &str, name: &str) -> Option<usize> {
+/// What a line of a file of Linux tells, in bytes.
+fn told_memory(file: &str, name: &str) -> Option<usize> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()? * 1024)

@@ -127,7 +127,7 @@ fn check_memory(config: &Config) {
     let layers = parameters(&Config { src_vocab: 1, tgt_vocab: 1, ..config.clone() });
     let size = |shape: &[usize]| shape.iter().map(|&length| length as f64).product::<f64>();
     let numbers: f64 = layers.iter().map(|parameter| size(&parameter.shape)).sum();
-    let (needed, there) = (4.0 * 4.0 * numbers / GIB, memory as f64 / GIB);
+    let (needed, there) = (super::TRAINED_BYTES as f64 * numbers / GIB, memory as f64 / GIB);
     if needed > there {
         usage_error(format!(
             "layers of {:.0} million parameters: weights, gradient and moments take {needed:.0} GiB, and this machine has \
