@@ -43,10 +43,36 @@ fn normalized(text: &str) -> String {
     nfc.split(white).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The marks of each character in one order: the tokenizer's tables of Unicode are older than the test's, and leave marks that
-/// they do not know where they are.
-fn marks_sorted(text: &str) -> String {
-    let mut chars: Vec<char> = text.chars().collect();
+/// Characters that Unicode composes since versions 13 and 16. The tokenizer's tables are older than the test's and leave them apart.
+const COMPOSED_LATER: [char; 21] = [
+    '\u{105C9}',
+    '\u{105E4}',
+    '\u{11383}',
+    '\u{11385}',
+    '\u{1138E}',
+    '\u{11391}',
+    '\u{113C5}',
+    '\u{113C7}',
+    '\u{113C8}',
+    '\u{11938}',
+    '\u{16121}',
+    '\u{16122}',
+    '\u{16123}',
+    '\u{16124}',
+    '\u{16125}',
+    '\u{16126}',
+    '\u{16127}',
+    '\u{16128}',
+    '\u{16D68}',
+    '\u{16D69}',
+    '\u{16D6A}',
+];
+
+/// A text without what differs by the age of the tables: those characters taken apart, and the marks of each character in one order,
+/// since marks that are not known stay where they are.
+fn by_any_tables(text: &str) -> String {
+    let apart = |c: char| if COMPOSED_LATER.contains(&c) { c.nfd().collect() } else { c.to_string() };
+    let mut chars: Vec<char> = text.chars().map(apart).collect::<String>().chars().collect();
     for marks in
         chars.chunk_by_mut(|&a, &b| canonical_combining_class(a) != 0 && canonical_combining_class(b) != 0)
     {
@@ -69,7 +95,7 @@ proptest! {
     fn kinds_with_bytes_lose_nothing(text in any::<String>()) {
         for tokenizer in [&*BPE, &*UNIGRAM] {
             let ids = tokenizer.encode(&text).unwrap();
-            prop_assert_eq!(marks_sorted(&tokenizer.decode(&ids).unwrap()), marks_sorted(&normalized(&text)));
+            prop_assert_eq!(by_any_tables(&tokenizer.decode(&ids).unwrap()), by_any_tables(&normalized(&text)));
             prop_assert_eq!(ids.last(), Some(&3));
             prop_assert!(ids[..ids.len() - 1].iter().all(|&id| id > 3));
             prop_assert_eq!(is_blank(&text), ids.len() == 1);
@@ -104,6 +130,19 @@ proptest! {
 
 static LOWER: LazyLock<Tokenizer> =
     LazyLock::new(|| Tokenizer::train(Kind::Bpe, &corpus(), 500, true).unwrap());
+
+/// Every character that Unicode composes is composed, but for those that the tables do not know, which stay as they were.
+#[test]
+fn characters_are_composed() {
+    for c in '\u{80}'..=char::MAX {
+        let apart: String = c.nfd().collect();
+        if apart.chars().eq([c]) || !apart.nfc().eq([c]) {
+            continue;
+        }
+        let expected = if COMPOSED_LATER.contains(&c) { apart.clone() } else { c.to_string() };
+        assert_eq!(round_trip(&BPE, &apart), expected, "U+{:X}", c as u32);
+    }
+}
 
 #[test]
 fn every_sentence_comes_back_from_every_kind() {
